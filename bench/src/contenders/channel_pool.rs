@@ -1,0 +1,81 @@
+//! The pool that people write by hand: threads around a bounded channel of
+//! boxed closures. The contenders differ in the channel only.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, JoinHandle};
+
+use super::Contender;
+
+pub(super) type Job = Box<dyn FnOnce() + Send>;
+
+/// A bounded channel that many threads send to and many receive from.
+pub(super) trait Channel: 'static {
+    type Sender: Send + Sync + 'static;
+    type Receiver: Clone + Send + 'static;
+
+    fn bounded(capacity: usize) -> (Self::Sender, Self::Receiver);
+
+    /// Waits for room. Panics when nobody receives any more.
+    fn send(sender: &Self::Sender, job: Job);
+
+    /// Waits for a job. `None` when the sender is gone and the channel empty.
+    fn receive(receiver: &Self::Receiver) -> Option<Job>;
+}
+
+pub(crate) struct ChannelPool<C: Channel> {
+    sender: C::Sender,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<C: Channel> Contender for ChannelPool<C> {
+    type Handle<T: Send + 'static> = oneshot::Receiver<T>;
+
+    fn new(workers: usize, queue: usize) -> Self {
+        let (sender, receiver) = C::bounded(queue);
+        let threads = (0..workers)
+            .map(|_| {
+                let receiver = receiver.clone();
+                thread::spawn(move || work::<C>(&receiver))
+            })
+            .collect();
+        ChannelPool { sender, threads }
+    }
+
+    #[inline]
+    fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) {
+        C::send(&self.sender, Box::new(task));
+    }
+
+    #[inline]
+    fn submit<T, F>(&self, task: F) -> Self::Handle<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (result, handle) = oneshot::channel();
+        self.spawn(move || {
+            // Fails when the handle was dropped: then nobody wants the result.
+            let _ = result.send(task());
+        });
+        handle
+    }
+
+    #[inline]
+    fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
+        handle.recv().expect("a benchmark task does not panic")
+    }
+
+    fn join(self) {
+        drop(self.sender);
+        for thread in self.threads {
+            thread.join().expect("a worker catches its tasks' panics");
+        }
+    }
+}
+
+fn work<C: Channel>(receiver: &C::Receiver) {
+    while let Some(job) = C::receive(receiver) {
+        // A pool that dies of one panicking task would be no fair peer.
+        let _ = catch_unwind(AssertUnwindSafe(job));
+    }
+}

@@ -1,0 +1,53 @@
+//! `rayon`'s own pool, fed through `spawn_fifo` from outside.
+//!
+//! It has no bounded queue: it never makes a producer wait, and pays with
+//! memory instead.
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::Contender;
+
+pub(crate) struct Rayon {
+    pool: ThreadPool,
+}
+
+impl Contender for Rayon {
+    type Handle<T: Send + 'static> = oneshot::Receiver<T>;
+
+    fn new(workers: usize, _queue: usize) -> Self {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(workers)
+            .build()
+            .expect("the system has threads left");
+        Rayon { pool }
+    }
+
+    #[inline]
+    fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) {
+        self.pool.spawn_fifo(task);
+    }
+
+    #[inline]
+    fn submit<T, F>(&self, task: F) -> Self::Handle<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (result, handle) = oneshot::channel();
+        self.pool.spawn_fifo(move || {
+            // Fails when the handle was dropped: then nobody wants the result.
+            let _ = result.send(task());
+        });
+        handle
+    }
+
+    #[inline]
+    fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
+        handle.recv().expect("a benchmark task does not panic")
+    }
+
+    fn join(self) {
+        // Dropping a rayon pool asks its threads to end; there is no join.
+        drop(self.pool);
+    }
+}

@@ -1,0 +1,47 @@
+//! W2: results by handle, 100 outstanding, waited for in order.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::idle_pool;
+use crate::body::{self, ShortTask};
+use crate::contenders::Contender;
+use crate::figures::Figure;
+
+const WORKERS: usize = 2;
+const TASKS: u64 = 300_000;
+const OUTSTANDING: usize = 100;
+
+pub(super) fn run<C: Contender>() -> Vec<Figure> {
+    let pool: C = idle_pool(WORKERS);
+
+    let started = Instant::now();
+    let sum = sum_of_results(&pool, TASKS);
+    let elapsed = started.elapsed();
+
+    assert_eq!(
+        sum,
+        body::expected_sum(TASKS),
+        "a handle gave a wrong result"
+    );
+    pool.join();
+    vec![Figure::ns_per_task(elapsed, TASKS)]
+}
+
+/// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited.
+pub(super) fn sum_of_results<C: Contender>(pool: &C, tasks: u64) -> u64 {
+    let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
+    let mut sum = 0_u64;
+    for input in 0..tasks {
+        if outstanding.len() == OUTSTANDING
+            && let Some(oldest) = outstanding.pop_front()
+        {
+            sum = sum.wrapping_add(pool.wait(oldest));
+        }
+        let task = ShortTask::new(input);
+        outstanding.push_back(pool.submit(move || task.run()));
+    }
+    outstanding
+        .into_iter()
+        .fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle)))
+}

@@ -1,0 +1,30 @@
+//! The pools that the suite runs on.
+
+mod channel_pool;
+mod tidegate_pool;
+
+use std::sync::Arc;
+
+pub use channel_pool::ChannelKind;
+pub use tidegate_pool::TidegateKind;
+
+use crate::port::Kind;
+
+/// All kinds, in the order in which the runner goes through them.
+pub fn all() -> Vec<Arc<dyn Kind>> {
+    vec![
+        Arc::new(TidegateKind::threads("tidegate-1w", 1)),
+        Arc::new(TidegateKind::threads("tidegate-2w", 2)),
+        Arc::new(TidegateKind::threads("tidegate-8w", 8)),
+        Arc::new(TidegateKind::threads("tidegate-help", 2).helping()),
+        Arc::new(TidegateKind::threads("tidegate-state", 2).with_state()),
+        Arc::new(TidegateKind::threads("tidegate-q1", 2).queue(1)),
+        Arc::new(TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests()),
+        Arc::new(ChannelKind::new("channel-2w", 2)),
+    ]
+}
+
+/// The kind of this name.
+pub fn named(name: &str) -> Option<Arc<dyn Kind>> {
+    all().into_iter().find(|kind| kind.name() == name)
+}

@@ -1,0 +1,37 @@
+//! What the operating system says about this process.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// How many live threads have a name that starts with `prefix`; None where
+/// the system does not tell.
+pub fn threads_named(prefix: &str) -> Option<usize> {
+    let tasks = fs::read_dir("/proc/self/task").ok()?;
+    let named = tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
+        .filter(|name| name.starts_with(prefix));
+    Some(named.count())
+}
+
+/// Resident memory of this process; None where the system does not tell.
+pub fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+static CHILD: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the program that tests may start as a child (`--child NAME`).
+pub fn set_child_program(path: PathBuf) {
+    // Many tests set the same path: the first one counts.
+    let _ = CHILD.set(path);
+}
+
+/// The program set before; None: tests with a child are skipped.
+pub fn child_program() -> Option<&'static PathBuf> {
+    CHILD.get()
+}

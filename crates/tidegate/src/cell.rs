@@ -1,0 +1,535 @@
+//! The task cell: one word that decides every race about one task.
+//!
+//! ```text
+//!  bits 16..64  generation: a reference that names an older life finds nothing
+//!  bits 12..16  outcome kind, once Settled
+//!  bits  8..12  cause of the stop or of the cancellation (the first one stays)
+//!  bit   7      TAKING   the publisher is moving the waker out
+//!  bit   6      TOKEN    `cx.token()` was called: a stop must reach that token
+//!  bit   5      STOP     told to stop while running
+//!  bit   4      WAKER    `waker` is filled, by the handle
+//!  bit   3      HANDLE   a handle will collect the outcome
+//!  bits  0..3   phase
+//!
+//!  Free ─ fill ▶ Queued ─ claim ▶ Running ─ claim ▶ Settling ─ publish ▶ Settled ▶ Free
+//!                    └─────────── claim ────────────────▲
+//! ```
+//!
+//! Who may touch what:
+//! - `payload`: the filler until Queued; then the winner of each claim; the handle
+//!   once Settled. While Running it is empty (the closure is on a stack).
+//! - `waker`: the handle while WAKER and TAKING are off and the task is unsettled;
+//!   the publisher while TAKING.
+//! - everything else on the first line is atomic, because scans read it at any time
+//!   and check the generation afterwards.
+//!
+//! A cell is freed by whoever comes second: the handle (collects or drops after
+//! Settled) or the publisher (finds HANDLE gone).
+
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::task::Waker;
+
+use crate::job::Words;
+use crate::outcome::Cause;
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use crate::sync::{RaceCell, snooze};
+
+const PHASE: u64 = 0b111;
+const FREE: u64 = 0;
+const QUEUED: u64 = 1;
+const RUNNING: u64 = 2;
+const SETTLING: u64 = 3;
+const SETTLED: u64 = 4;
+
+const HANDLE: u64 = 1 << 3;
+const WAKER: u64 = 1 << 4;
+const STOP: u64 = 1 << 5;
+const TOKEN: u64 = 1 << 6;
+const TAKING: u64 = 1 << 7;
+const CAUSE_SHIFT: u32 = 8;
+const KIND_SHIFT: u32 = 12;
+const GENERATION_SHIFT: u32 = 16;
+
+/// How a settled cell's payload is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// payload: the value
+    Completed = 1,
+    /// payload: the error
+    Failed,
+    /// payload: a boxed `Panic`
+    Panicked,
+    TimedOutInQueue,
+    TimedOutRunning,
+    Cancelled,
+    /// payload: the error that the task returned when it was told to stop
+    CancelledWithError,
+    Evicted,
+    Abandoned,
+}
+
+impl Kind {
+    fn from_word(word: u64) -> Kind {
+        match (word >> KIND_SHIFT) & 0xf {
+            1 => Kind::Completed,
+            2 => Kind::Failed,
+            3 => Kind::Panicked,
+            4 => Kind::TimedOutInQueue,
+            5 => Kind::TimedOutRunning,
+            6 => Kind::Cancelled,
+            7 => Kind::CancelledWithError,
+            8 => Kind::Evicted,
+            _ => Kind::Abandoned,
+        }
+    }
+}
+
+/// Functions that know the types of one task.
+pub(crate) struct Ops {
+    /// Runs the work in `payload` and settles the cell.
+    #[cfg(not(tidegate_loom))]
+    pub(crate) run: unsafe fn(CellRef, &crate::settle::RunEnv<'_>),
+    /// Drops work that never ran.
+    pub(crate) drop_work: unsafe fn(*mut Words),
+    /// Drops a settled payload.
+    pub(crate) drop_output: unsafe fn(*mut Words, Kind),
+    /// The message of a settled error or panic, for `on_unobserved` and callbacks.
+    pub(crate) describe: unsafe fn(*const Words, Kind) -> Option<String>,
+}
+
+impl std::fmt::Debug for Ops {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ops")
+    }
+}
+
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct TaskCell {
+    word: AtomicU64,
+    ops: AtomicPtr<Ops>,
+    /// The pool's core; only the winner of a claim may follow it.
+    pub(crate) core: AtomicPtr<()>,
+    /// The task below this one on the same thread's stack; in a free cell, the next free one.
+    pub(crate) outer: AtomicPtr<TaskCell>,
+    /// Which thread runs it (`frames.rs`).
+    pub(crate) runner: AtomicU64,
+    /// When it was told to stop, in ticks; 0 = not yet.
+    pub(crate) stopped_at: AtomicU64,
+    name: AtomicPtr<u8>,
+    name_len: AtomicUsize,
+    // second line
+    /// Lazily made, kept for the cell's next lives (`extras.rs`).
+    pub(crate) extras: AtomicPtr<()>,
+    waker: RaceCell<Option<Waker>>,
+    payload: RaceCell<Words>,
+}
+
+// SAFETY: the table at the top of this file says who may touch the two `RaceCell`s
+// when; the payload itself is `Send` by the bounds of `Work`.
+unsafe impl Send for TaskCell {}
+// SAFETY: as above.
+unsafe impl Sync for TaskCell {}
+
+impl TaskCell {
+    pub(crate) fn new() -> Self {
+        TaskCell {
+            word: AtomicU64::new(1 << GENERATION_SHIFT | FREE),
+            ops: AtomicPtr::new(std::ptr::null_mut()),
+            core: AtomicPtr::new(std::ptr::null_mut()),
+            outer: AtomicPtr::new(std::ptr::null_mut()),
+            runner: AtomicU64::new(0),
+            stopped_at: AtomicU64::new(0),
+            name: AtomicPtr::new(std::ptr::null_mut()),
+            name_len: AtomicUsize::new(0),
+            extras: AtomicPtr::new(std::ptr::null_mut()),
+            waker: RaceCell::new(None),
+            payload: RaceCell::new([MaybeUninit::uninit(); crate::ring::INLINE_WORDS]),
+        }
+    }
+}
+
+/// Names one life of one cell. Cells are never given back to the allocator, so a
+/// stale reference is harmless: its generation no longer matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CellRef {
+    cell: NonNull<TaskCell>,
+    generation: u64,
+}
+
+// SAFETY: a `CellRef` is an address of a `Sync` object that lives for ever.
+unsafe impl Send for CellRef {}
+// SAFETY: as above.
+unsafe impl Sync for CellRef {}
+
+/// The claim was won: the state before it, for flags and cause.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Won(u64);
+
+impl Won {
+    /// The cause of a stop request, if there was one before the claim.
+    pub(crate) fn stop_cause(self) -> Option<Cause> {
+        (self.0 & STOP != 0).then(|| cause_of(self.0))
+    }
+}
+
+/// The cause in the word. Without one (0) any will do: only outcomes that have a cause
+/// show it.
+fn cause_of(word: u64) -> Cause {
+    match ((word >> CAUSE_SHIFT) & 0xf) as u8 {
+        0 => Cause::Shutdown,
+        bits => Cause::from_bits(bits),
+    }
+}
+
+/// What the publisher has to do after the flip.
+#[derive(Debug)]
+pub(crate) enum Published {
+    /// The handle will free the cell; wake this waiter, if any.
+    ToHandle(Option<Waker>),
+    /// Nobody will collect: the publisher drops the payload and frees the cell.
+    Unclaimed,
+}
+
+/// What a handle found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Queued,
+    Running,
+    Settling,
+    Settled(Kind, Cause),
+}
+
+impl CellRef {
+    /// # Safety contract of the crate
+    /// `cell` came from the depot (or, in models, was leaked) and is Free; the caller
+    /// owns it.
+    pub(crate) fn of_free(cell: NonNull<TaskCell>) -> CellRef {
+        // SAFETY: cells live for ever.
+        let generation = unsafe { cell.as_ref() }.word.load(Acquire) >> GENERATION_SHIFT;
+        CellRef { cell, generation }
+    }
+
+    pub(crate) fn from_parts(address: *mut (), generation: u64) -> CellRef {
+        let cell = NonNull::new(address.cast()).expect("a published cell slot holds an address");
+        CellRef { cell, generation }
+    }
+
+    pub(crate) fn address(self) -> *mut () {
+        self.cell.as_ptr().cast()
+    }
+
+    pub(crate) fn generation(self) -> u64 {
+        self.generation
+    }
+
+    #[inline(always)]
+    pub(crate) fn cell(self) -> &'static TaskCell {
+        // SAFETY: cells are never deallocated, and shared access is through atomics or
+        // by the table at the top.
+        unsafe { self.cell.as_ref() }
+    }
+
+    fn is_mine(self, word: u64) -> bool {
+        word >> GENERATION_SHIFT == self.generation
+    }
+
+    // ------------------------------------------------------------ filling
+
+    /// Makes a free cell a queued task. The word is stored last; the queue publishes it.
+    #[inline(always)]
+    pub(crate) fn fill(
+        self,
+        ops: &'static Ops,
+        core: *const (),
+        name: &'static str,
+        handle: bool,
+        write: impl FnOnce(*mut Words),
+    ) {
+        let cell = self.cell();
+        debug_assert_eq!(cell.word.load(Relaxed) & PHASE, FREE, "a cell was filled twice");
+        cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
+        cell.core.store(core.cast_mut(), Relaxed);
+        cell.stopped_at.store(0, Relaxed);
+        cell.name.store(name.as_ptr().cast_mut(), Relaxed);
+        cell.name_len.store(name.len(), Relaxed);
+        cell.payload.with_mut(write);
+        let handle = if handle { HANDLE } else { 0 };
+        cell.word.store(self.generation << GENERATION_SHIFT | handle | QUEUED, Release);
+    }
+
+    /// Takes a cell back that the queue refused: nobody else has seen it.
+    pub(crate) fn unfill<R>(self, read: impl FnOnce(*mut Words) -> R) -> R {
+        self.cell().payload.with_mut(read)
+    }
+
+    /// Ends this life. The caller owns the cell and has emptied the payload.
+    pub(crate) fn retire(self) -> NonNull<TaskCell> {
+        let next = (self.generation + 1) & (u64::MAX >> GENERATION_SHIFT);
+        self.cell().word.store(next << GENERATION_SHIFT | FREE, Release);
+        self.cell
+    }
+
+    // ------------------------------------------------------------ claims
+
+    /// Moves from `from` to `to` if this life still is in that phase.
+    #[inline(always)]
+    fn claim(self, from: u64, to: u64, set: u64) -> Option<Won> {
+        let word = &self.cell().word;
+        let mut seen = word.load(Relaxed);
+        loop {
+            if !self.is_mine(seen) || seen & PHASE != from {
+                return None;
+            }
+            let next = seen & !PHASE | to | set;
+            match word.compare_exchange_weak(seen, next, SeqCst, Relaxed) {
+                Ok(_) => return Some(Won(seen)),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Queued → Running.
+    #[inline(always)]
+    pub(crate) fn claim_start(self) -> bool {
+        self.claim(QUEUED, RUNNING, 0).is_some()
+    }
+
+    /// Queued → Settling: cancelled, evicted or timed out before it ran.
+    pub(crate) fn claim_queued(self, cause: Cause) -> Option<Won> {
+        self.claim(QUEUED, SETTLING, u64::from(cause.to_bits()) << CAUSE_SHIFT)
+    }
+
+    /// Running → Settling: the closure returned, or the supervisor gives it up.
+    #[inline(always)]
+    pub(crate) fn claim_running(self) -> Option<Won> {
+        self.claim(RUNNING, SETTLING, 0)
+    }
+
+    /// Running → Settling, only if it was told to stop.
+    pub(crate) fn claim_stopped(self) -> Option<Won> {
+        let seen = self.cell().word.load(SeqCst);
+        if seen & STOP == 0 {
+            return None;
+        }
+        self.claim_running()
+    }
+
+    /// Sets the cause that a settled outcome will carry; only the claim's winner calls it.
+    pub(crate) fn set_cause(self, cause: Cause) {
+        let word = &self.cell().word;
+        // Two steps are fine: in Settling only flags of the handle change beside us.
+        word.fetch_and(!(0xf << CAUSE_SHIFT), SeqCst);
+        word.fetch_or(u64::from(cause.to_bits()) << CAUSE_SHIFT, SeqCst);
+    }
+
+    /// Tells a running task to stop. Some(true): its own token must be told, too.
+    /// None: not running, or told already.
+    pub(crate) fn request_stop(self, cause: Cause, now: u64) -> Option<bool> {
+        let cell = self.cell();
+        let mut seen = cell.word.load(SeqCst);
+        loop {
+            if !self.is_mine(seen) || seen & PHASE != RUNNING || seen & STOP != 0 {
+                return None;
+            }
+            // Before STOP is visible, so that whoever sees STOP finds a time. A stale
+            // requester can at worst bring the grace of a later stop forward by the
+            // instant of a race; the claim below still needs this generation.
+            let _ = cell.stopped_at.compare_exchange(0, now.max(1), SeqCst, Relaxed);
+            let next = seen | STOP | u64::from(cause.to_bits()) << CAUSE_SHIFT;
+            match cell.word.compare_exchange(seen, next, SeqCst, Acquire) {
+                Ok(_) => return Some(seen & TOKEN != 0),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Notes that the running task has made a token; false if it was told to stop before.
+    pub(crate) fn note_token(self) -> bool {
+        let seen = self.cell().word.fetch_or(TOKEN, SeqCst);
+        seen & STOP == 0
+    }
+
+    // ------------------------------------------------------------ looking
+
+    /// The cause, if this life was told to stop or is over. One load: cheap enough for
+    /// an inner loop.
+    #[inline(always)]
+    pub(crate) fn stop_requested(self) -> Option<Cause> {
+        let seen = self.cell().word.load(Relaxed);
+        if self.is_mine(seen) && seen & STOP == 0 && seen & PHASE == RUNNING {
+            return None;
+        }
+        Some(self.late_cause(seen))
+    }
+
+    #[cold]
+    fn late_cause(self, seen: u64) -> Cause {
+        if self.is_mine(seen) { cause_of(seen) } else { Cause::Shutdown }
+    }
+
+    pub(crate) fn is_queued(self) -> bool {
+        let seen = self.cell().word.load(SeqCst);
+        self.is_mine(seen) && seen & PHASE == QUEUED
+    }
+
+    pub(crate) fn is_running(self) -> bool {
+        let seen = self.cell().word.load(SeqCst);
+        self.is_mine(seen) && seen & PHASE == RUNNING
+    }
+
+    /// Queued or running: the outcome is open.
+    pub(crate) fn is_open(self) -> bool {
+        let seen = self.cell().word.load(SeqCst);
+        self.is_mine(seen) && matches!(seen & PHASE, QUEUED | RUNNING)
+    }
+
+    pub(crate) fn was_told(self) -> bool {
+        let seen = self.cell().word.load(SeqCst);
+        self.is_mine(seen) && seen & STOP != 0
+    }
+
+    /// For the handle, whose life this is.
+    #[inline(always)]
+    pub(crate) fn look(self) -> Look {
+        let seen = self.cell().word.load(Acquire);
+        match seen & PHASE {
+            QUEUED => Look::Queued,
+            RUNNING => Look::Running,
+            SETTLED => Look::Settled(Kind::from_word(seen), cause_of(seen)),
+            _ => Look::Settling,
+        }
+    }
+
+    /// The name, if this life still goes on after it was read.
+    pub(crate) fn name(self) -> Option<&'static str> {
+        let cell = self.cell();
+        let (name, len) = (cell.name.load(Acquire), cell.name_len.load(Acquire));
+        if !self.is_mine(cell.word.load(Acquire)) || name.is_null() {
+            return None;
+        }
+        // SAFETY: both words were stored from one `&'static str` by `fill` of this
+        // generation: a later life stores them only after the generation has moved on,
+        // and the load above came after the two.
+        Some(unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, len)) })
+    }
+
+    /// The functions for this task's types. Valid for the winner of a claim, or the handle.
+    #[inline(always)]
+    pub(crate) fn ops(self) -> &'static Ops {
+        // SAFETY: stored from a `&'static Ops` by `fill`; the caller holds this life.
+        unsafe { &*self.cell().ops.load(Relaxed) }
+    }
+
+    /// The payload, for whoever owns it by the table at the top.
+    #[inline(always)]
+    pub(crate) fn payload<R>(self, f: impl FnOnce(*mut Words) -> R) -> R {
+        self.cell().payload.with_mut(f)
+    }
+
+    // ------------------------------------------------------------ publishing
+
+    /// Settling → Settled. The payload is stored; after this the cell is not ours.
+    pub(crate) fn publish(self, kind: Kind) -> Published {
+        let cell = self.cell();
+        let mut taken = None;
+        let mut seen = cell.word.load(Acquire);
+        loop {
+            debug_assert_eq!(seen & PHASE, SETTLING, "published without a claim");
+            if seen & HANDLE == 0 {
+                return Published::Unclaimed;
+            }
+            let settled = (seen & !(PHASE | TAKING)) | SETTLED | (kind as u64) << KIND_SHIFT;
+            let next = if seen & WAKER != 0 { (seen & !WAKER) | TAKING } else { settled };
+            match cell.word.compare_exchange(seen, next, AcqRel, Acquire) {
+                Ok(_) if next == settled => return Published::ToHandle(taken),
+                Ok(_) => {
+                    // SAFETY: TAKING gives the slot to us; the handle waits it out.
+                    taken = cell.waker.with_mut(|w| unsafe { (*w).take() });
+                    seen = next;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    // ------------------------------------------------------------ the handle's side
+
+    /// Leaves a waker for the publisher; true once it is settled instead.
+    ///
+    /// May run the user's `Waker::clone` and `drop`: call it with no lock held.
+    pub(crate) fn register(self, waker: &Waker) -> bool {
+        if self.withdraw_waker() {
+            return true;
+        }
+        let cell = self.cell();
+        // SAFETY: WAKER and TAKING are off and the task was unsettled when we last
+        // looked; only a set WAKER lets the publisher at the slot.
+        cell.waker.with_mut(|w| unsafe { *w = Some(waker.clone()) });
+        let mut seen = cell.word.load(Acquire);
+        loop {
+            if seen & PHASE == SETTLED {
+                // SAFETY: settled without WAKER: the publisher never came near the slot.
+                cell.waker.with_mut(|w| unsafe { *w = None });
+                return true;
+            }
+            match cell.word.compare_exchange(seen, seen | WAKER, AcqRel, Acquire) {
+                Ok(_) => return false,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Takes a registered waker back and drops it; true if the task is settled.
+    pub(crate) fn withdraw_waker(self) -> bool {
+        let cell = self.cell();
+        let mut step = 0;
+        let mut seen = cell.word.load(Acquire);
+        loop {
+            if seen & PHASE == SETTLED {
+                return true;
+            }
+            if seen & TAKING != 0 {
+                // The publisher is between two stores.
+                snooze(step);
+                step += 1;
+                seen = cell.word.load(Acquire);
+                continue;
+            }
+            if seen & WAKER == 0 {
+                return false;
+            }
+            match cell.word.compare_exchange(seen, seen & !WAKER, AcqRel, Acquire) {
+                Ok(_) => {
+                    // SAFETY: we took WAKER off, so the slot is ours.
+                    let old = cell.waker.with_mut(|w| unsafe { (*w).take() });
+                    drop(old);
+                    return false;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Gives up the handle. True: it was settled, so the caller drops the payload and
+    /// retires the cell. False: the publisher will.
+    pub(crate) fn detach(self) -> bool {
+        if self.withdraw_waker() {
+            return true;
+        }
+        let word = &self.cell().word;
+        let mut seen = word.load(Acquire);
+        loop {
+            if seen & PHASE == SETTLED {
+                return true;
+            }
+            match word.compare_exchange(seen, seen & !HANDLE, AcqRel, Acquire) {
+                Ok(_) => return false,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Time as the pool sees it: nanoseconds since the clock's origin, never an
+//! overflow, and a hand to turn in tests.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::parker::Parker;
+
+/// A point in time, in nanoseconds since the clock was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticks(pub(crate) u64);
+
+impl Ticks {
+    /// Later than everything: what `Duration::MAX` from now comes to (L5).
+    pub(crate) const NEVER: Ticks = Ticks(u64::MAX);
+
+    /// Saturates at [`Ticks::NEVER`].
+    pub(crate) fn after(self, d: Duration) -> Ticks {
+        Ticks(self.0.saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    pub(crate) fn since(self, earlier: Ticks) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Where a pool takes its time from.
+///
+/// Every deadline of a pool (grace, shutdown limits, waits for room, restart
+/// back-off) follows its clock. [`Clock::manual`] gives one that only moves
+/// when a test moves it:
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Clock, Pool, Shutdown};
+///
+/// let (clock, hand) = Clock::manual();
+/// let pool = Pool::builder("timed").workers(1).clock(clock).build()?;
+/// hand.advance(Duration::from_secs(3600)); // an hour passes at once
+/// pool.shutdown(Shutdown::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System(Instant),
+    Manual(Arc<Hand>),
+}
+
+#[derive(Debug, Default)]
+struct Hand {
+    // One lock for both: an alarm set while the hand moves is either seen or late.
+    state: Mutex<(u64, Vec<(Ticks, Weak<Parker>)>)>,
+}
+
+/// Moves the clock that it was made with; see [`Clock::manual`].
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<Hand>);
+
+impl Clock {
+    /// The operating system's monotonic clock: the default.
+    pub fn system() -> Clock {
+        Clock(Source::System(Instant::now()))
+    }
+
+    /// A clock that stands still until [`ManualClock::advance`] moves it.
+    pub fn manual() -> (Clock, ManualClock) {
+        let hand = Arc::new(Hand::default());
+        (Clock(Source::Manual(Arc::clone(&hand))), ManualClock(hand))
+    }
+
+    pub(crate) fn now(&self) -> Ticks {
+        match &self.0 {
+            // 584 years fit.
+            Source::System(origin) => Ticks(origin.elapsed().as_nanos() as u64),
+            Source::Manual(hand) => Ticks(hand.state.lock().unwrap_or_else(PoisonError::into_inner).0),
+        }
+    }
+
+    /// None once `deadline` is reached.
+    pub(crate) fn left_until(&self, deadline: Ticks) -> Option<Duration> {
+        let now = self.now();
+        (now < deadline).then(|| deadline.since(now))
+    }
+
+    /// Makes sure that `sleeper` wakes at `deadline` even if this clock is not the system's.
+    pub(crate) fn alarm(&self, deadline: Ticks, sleeper: &Arc<Parker>) -> Alarm<'_> {
+        if let Source::Manual(hand) = &self.0 {
+            let mut state = hand.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.1.push((deadline, Arc::downgrade(sleeper)));
+            return Alarm(Some((hand, Arc::as_ptr(sleeper))));
+        }
+        Alarm(None)
+    }
+}
+
+impl ManualClock {
+    /// Moves time forward and wakes whoever waited for a moment that has come.
+    pub fn advance(&self, d: Duration) {
+        let due = {
+            let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.0 = Ticks(state.0).after(d).0;
+            let now = Ticks(state.0);
+            let (due, later) = std::mem::take(&mut state.1).into_iter().partition(|(at, _)| *at <= now);
+            state.1 = later;
+            due as Vec<_>
+        };
+        for (_, sleeper) in due {
+            if let Some(parker) = sleeper.upgrade() {
+                parker.unpark();
+            }
+        }
+    }
+
+    /// How many threads wait for a moment of this clock. A test asks this to
+    /// know that somebody has gone to sleep before it moves the hand.
+    pub fn sleepers(&self) -> usize {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).1.len()
+    }
+}
+
+/// Unregisters on drop.
+pub(crate) struct Alarm<'c>(Option<(&'c Arc<Hand>, *const Parker)>);
+
+impl Alarm<'_> {
+    /// How long a real sleep may last: a manual clock wakes by itself.
+    pub(crate) fn real_limit(&self, left: Duration) -> Option<Duration> {
+        self.0.is_none().then_some(left)
+    }
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if let Some((hand, sleeper)) = &self.0 {
+            let mut state = hand.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.1.retain(|(_, other)| other.as_ptr() != *sleeper);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn l5_time_saturates_at_never() {
+        assert_eq!(Ticks(5).after(Duration::MAX), Ticks::NEVER);
+        assert_eq!(Ticks::NEVER.after(Duration::from_secs(1)), Ticks::NEVER);
+        assert_eq!(Ticks(5).since(Ticks(9)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_manual_clock_wakes_only_what_is_due() {
+        let (clock, hand) = Clock::manual();
+        let parker = Parker::new();
+        let _early = clock.alarm(Ticks(10), &parker);
+        hand.advance(Duration::from_nanos(9));
+        assert_eq!(hand.sleepers(), 1);
+        hand.advance(Duration::from_nanos(1));
+        assert_eq!(hand.sleepers(), 0);
+        parker.park();
+    }
+}

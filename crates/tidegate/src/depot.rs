@@ -1,0 +1,156 @@
+//! Where cells come from and go to: slabs that live for ever, a small stock per
+//! thread, and a shared stack of batches between threads.
+//!
+//! Cells are made on one thread and freed on another all the time, so a stock per
+//! thread alone would allocate without end. A thread keeps at most two batches and
+//! passes whole ones on: one lock per 32 cells.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
+
+use crate::cell::{CellRef, TaskCell};
+use crate::sync::atomic::Ordering::Relaxed;
+
+const BATCH: usize = 32;
+
+/// A list of cells linked through `outer`.
+struct Chain {
+    first: *mut TaskCell,
+    len: usize,
+}
+
+impl Chain {
+    const fn new() -> Self {
+        Chain { first: std::ptr::null_mut(), len: 0 }
+    }
+
+    fn push(&mut self, cell: NonNull<TaskCell>) {
+        // SAFETY: cells live for ever; a free cell's `outer` belongs to its owner, us.
+        unsafe { cell.as_ref() }.outer.store(self.first, Relaxed);
+        self.first = cell.as_ptr();
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<NonNull<TaskCell>> {
+        let cell = NonNull::new(self.first)?;
+        // SAFETY: as in `push`.
+        self.first = unsafe { cell.as_ref() }.outer.load(Relaxed);
+        self.len -= 1;
+        Some(cell)
+    }
+
+    /// The upper half, or all if it is no more than a batch.
+    fn split_off(&mut self) -> Chain {
+        let mut batch = Chain::new();
+        while batch.len < BATCH
+            && let Some(cell) = self.pop()
+        {
+            batch.push(cell);
+        }
+        batch
+    }
+}
+
+/// Batches that no thread holds, and how many cells were ever made.
+struct Store {
+    batches: Vec<Chain>,
+    made: usize,
+}
+
+// SAFETY: the chains own free cells, which any thread may own.
+unsafe impl Send for Store {}
+
+static STORE: Mutex<Store> = Mutex::new(Store { batches: Vec::new(), made: 0 });
+
+fn store() -> std::sync::MutexGuard<'static, Store> {
+    STORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread's stock; goes back to the store when the thread ends.
+struct Stock {
+    chain: Cell<Chain>,
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        let mut chain = self.chain.replace(Chain::new());
+        while chain.len > 0 {
+            let batch = chain.split_off();
+            store().batches.push(batch);
+        }
+    }
+}
+
+// Under shuttle all threads share one stock, which is sound: they take turns.
+std::thread_local! {
+    static STOCK: Stock = const { Stock { chain: Cell::new(Chain::new()) } };
+}
+
+/// A free cell. Allocates only when every cell ever made is in use.
+#[inline]
+pub(crate) fn take() -> CellRef {
+    let cell = STOCK.try_with(|stock| {
+        let mut chain = stock.chain.replace(Chain::new());
+        if chain.len == 0 {
+            chain = refill();
+        }
+        let cell = chain.pop();
+        stock.chain.set(chain);
+        cell
+    });
+    let cell = match cell {
+        Ok(Some(cell)) => cell,
+        // The thread is ending: without a stock of its own.
+        _ => {
+            let mut chain = refill();
+            let cell = chain.pop().expect("a batch is never empty");
+            store().batches.push(chain);
+            cell
+        }
+    };
+    CellRef::of_free(cell)
+}
+
+/// Ends the life of a cell whose payload is empty.
+#[inline]
+pub(crate) fn put(cell: CellRef) {
+    let cell = cell.retire();
+    let kept = STOCK.try_with(|stock| {
+        let mut chain = stock.chain.replace(Chain::new());
+        chain.push(cell);
+        if chain.len >= 2 * BATCH {
+            let batch = chain.split_off();
+            store().batches.push(batch);
+        }
+        stock.chain.set(chain);
+    });
+    if kept.is_err() {
+        let mut chain = Chain::new();
+        chain.push(cell);
+        store().batches.push(chain);
+    }
+}
+
+#[cold]
+fn refill() -> Chain {
+    let mut store = store();
+    while let Some(batch) = store.batches.pop() {
+        if batch.len > 0 {
+            return batch;
+        }
+    }
+    store.made += BATCH;
+    drop(store);
+    let slab: Vec<TaskCell> = (0..BATCH).map(|_| TaskCell::new()).collect();
+    let mut chain = Chain::new();
+    for cell in Box::leak(slab.into_boxed_slice()) {
+        chain.push(NonNull::from(cell));
+    }
+    chain
+}
+
+/// How many cells this process has made: the peak of tasks in flight, rounded up.
+pub(crate) fn made() -> usize {
+    store().made
+}

@@ -1,0 +1,79 @@
+//! Something that happens once and that threads and futures wait for.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::clock::{Clock, Ticks};
+use crate::parker::with_parker;
+use crate::sync::Lock;
+
+/// A value that is set once; everybody who waits gets a clone.
+#[derive(Debug)]
+pub(crate) struct Event<T> {
+    state: Lock<(Option<T>, Vec<Waker>)>,
+}
+
+impl<T: Clone> Event<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Event { state: Lock::new((None, Vec::new())) })
+    }
+
+    /// The first value stays.
+    pub(crate) fn set(&self, value: T) {
+        let wakers = {
+            let mut state = self.state.lock();
+            state.0.get_or_insert(value);
+            std::mem::take(&mut state.1)
+        };
+        wake_quietly(wakers);
+    }
+
+    pub(crate) fn get(&self) -> Option<T> {
+        self.state.lock().0.clone()
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<T> {
+        let waker = cx.waker().clone(); // user code: before the lock
+        let mut state = self.state.lock();
+        match &state.0 {
+            Some(value) => Poll::Ready(value.clone()),
+            None => {
+                if !state.1.iter().any(|w| w.will_wake(&waker)) {
+                    state.1.push(waker);
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    pub(crate) fn wait(&self) -> T {
+        with_parker(|parker, waker| {
+            loop {
+                if let Poll::Ready(value) = self.poll(&mut Context::from_waker(waker)) {
+                    return value;
+                }
+                parker.park();
+            }
+        })
+    }
+
+    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Ticks) -> Option<T> {
+        with_parker(|parker, waker| {
+            loop {
+                if let Poll::Ready(value) = self.poll(&mut Context::from_waker(waker)) {
+                    return Some(value);
+                }
+                if !parker.park_until(clock, deadline) {
+                    return self.get();
+                }
+            }
+        })
+    }
+}
+
+/// Wakes all; a waker that panics (hazard 83) does not keep the others asleep.
+pub(crate) fn wake_quietly(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        let _ = crate::panics::quietly(|| waker.wake());
+    }
+}

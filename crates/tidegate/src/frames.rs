@@ -1,0 +1,66 @@
+//! Which pools' code runs on this thread right now.
+//!
+//! A worker thread is inside its pool for as long as it lives; a caller that runs a
+//! task itself (CallerRuns, helping, inline) is inside for that call. Asked only on
+//! slow paths, so a short task never pays for it.
+
+use std::cell::Cell;
+
+use crate::sync::per_thread;
+
+/// Tasks on one stack, one waiting for the next: more is a design error (R9).
+pub(crate) const MAX_DEPTH: usize = 64;
+
+struct Frame {
+    pool: *const (),
+    below: *const Frame,
+}
+
+per_thread! {
+    static TOP: Cell<*const Frame> = Cell::new(std::ptr::null());
+}
+per_thread! {
+    static RUNNER: Cell<u64> = Cell::new(0);
+}
+
+/// Runs `f` as code of `pool` (the address of its core).
+pub(crate) fn enter<R>(pool: *const (), f: impl FnOnce() -> R) -> R {
+    struct Leave(*const Frame);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            let _ = TOP.try_with(|top| top.set(self.0));
+        }
+    }
+    let below = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
+    let frame = Frame { pool, below };
+    let _ = TOP.try_with(|top| top.set(&raw const frame));
+    let _leave = Leave(below);
+    f()
+}
+
+/// How many frames of `pool` are on this thread's stack; 0 = outside.
+pub(crate) fn depth(pool: *const ()) -> usize {
+    let mut at = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
+    let mut depth = 0;
+    // SAFETY: frames lie on this thread's stack, below the caller, and unlink
+    // themselves when they leave, also by unwinding.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        depth += usize::from(frame.pool == pool);
+        at = frame.below;
+    }
+    depth
+}
+
+/// A number for this thread that no other ever has.
+pub(crate) fn runner() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let fresh = || NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    RUNNER
+        .try_with(|runner| {
+            if runner.get() == 0 {
+                runner.set(fresh());
+            }
+            runner.get()
+        })
+        .unwrap_or_else(|_| fresh())
+}

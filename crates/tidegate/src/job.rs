@@ -1,0 +1,251 @@
+//! Work in its two stored forms: inline in a slot, or behind a vtable in a cell.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::mem::{MaybeUninit, align_of, size_of};
+
+use crate::ring::INLINE_WORDS;
+
+#[cfg(not(tidegate_loom))]
+use crate::cx::Cx;
+#[cfg(tidegate_loom)]
+pub(crate) struct Cx;
+
+/// Bytes of a closure or a result that are stored without a box.
+pub(crate) const INLINE_BYTES: usize = INLINE_WORDS * 8;
+
+pub(crate) type Words = [MaybeUninit<u64>; INLINE_WORDS];
+
+/// Whether a `V` can lie in a slot or a cell as it is.
+pub(crate) const fn fits<V>() -> bool {
+    size_of::<V>() <= INLINE_BYTES && align_of::<V>() <= align_of::<u64>()
+}
+
+/// Stores `value` in `words`, boxed if it does not fit.
+///
+/// # Safety
+/// `words` is valid for writes and holds nothing that still has to be dropped.
+#[inline(always)]
+pub(crate) unsafe fn put<V>(words: *mut Words, value: V) {
+    // SAFETY: by contract of this function; `fits` checked size and alignment, and a
+    // box is one word.
+    unsafe {
+        if fits::<V>() {
+            words.cast::<V>().write(value);
+        } else {
+            words.cast::<Box<V>>().write(Box::new(value));
+        }
+    }
+}
+
+/// Moves out what `put::<V>` stored.
+///
+/// # Safety
+/// `words` holds a `V` stored by `put::<V>`, and nobody reads it again.
+#[inline(always)]
+pub(crate) unsafe fn take<V>(words: *mut Words) -> V {
+    // SAFETY: by contract of this function.
+    unsafe {
+        if fits::<V>() {
+            words.cast::<V>().read()
+        } else {
+            *words.cast::<Box<V>>().read()
+        }
+    }
+}
+
+// ---------------------------------------------------------------- inline jobs
+
+/// What to do with an inline job: both consume it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Run,
+    Drop,
+}
+
+pub(crate) type InlineCall = unsafe fn(*mut Words, Verb);
+
+/// A `FnOnce()` whose captures lie in five words.
+///
+/// It has no `Drop`: whoever takes it out of the queue runs it or drops it, once.
+#[derive(Debug)]
+pub(crate) struct InlineJob {
+    pub(crate) call: InlineCall,
+    pub(crate) captures: Words,
+}
+
+impl InlineJob {
+    /// None if the captures don't fit.
+    #[inline(always)]
+    pub(crate) fn new<F: FnOnce() + Send + 'static>(work: F) -> Result<Self, F> {
+        if !fits::<F>() {
+            return Err(work);
+        }
+        let mut captures = [MaybeUninit::uninit(); INLINE_WORDS];
+        // SAFETY: fresh words, and `F` fits, so this never boxes.
+        unsafe { put(&mut captures, work) };
+        Ok(InlineJob { call: call_inline::<F>, captures })
+    }
+
+    /// Runs or drops the work. May panic as the work does.
+    #[inline(always)]
+    pub(crate) fn consume(mut self, verb: Verb) {
+        // SAFETY: `call` was made for what lies in `captures`, and `self` is gone after.
+        unsafe { (self.call)(&mut self.captures, verb) }
+    }
+
+    /// Gives the closure back: it is the `F` that `new` was called with.
+    ///
+    /// # Safety
+    /// `self` was made by `new::<F>`.
+    pub(crate) unsafe fn into_work<F>(mut self) -> F {
+        // SAFETY: by contract.
+        unsafe { take(&mut self.captures) }
+    }
+}
+
+unsafe fn call_inline<F: FnOnce()>(words: *mut Words, verb: Verb) {
+    // SAFETY: the caller owns the words, which hold an `F`.
+    let work: F = unsafe { take(words) };
+    match verb {
+        Verb::Run => work(),
+        Verb::Drop => drop(work),
+    }
+}
+
+// ---------------------------------------------------------------- cell work
+
+/// Work that ends in a value or an error: what a cell task runs.
+///
+/// One adapter per way of writing the closure; each gives the closure back when
+/// the pool refuses it.
+pub(crate) trait Work: Send {
+    type Value: Send;
+    type Error: Send;
+    type Inner;
+    /// `state` points to the worker's state of the pool's type, or is null.
+    fn run(self, state: *mut (), cx: &Cx) -> Result<Self::Value, Self::Error>;
+    fn into_inner(self) -> Self::Inner;
+    /// How an error that nobody collects is told to `on_unobserved`.
+    fn describe(_error: &Self::Error) -> String {
+        format!("an error of type {}", std::any::type_name::<Self::Error>())
+    }
+}
+
+/// `|| value`
+pub(crate) struct Plain<F>(pub(crate) F);
+impl<T: Send, F: FnOnce() -> T + Send> Work for Plain<F> {
+    type Value = T;
+    type Error = Infallible;
+    type Inner = F;
+    #[inline(always)]
+    fn run(self, _: *mut (), _: &Cx) -> Result<T, Infallible> {
+        Ok((self.0)())
+    }
+    fn into_inner(self) -> F {
+        self.0
+    }
+}
+
+/// `|| Result`
+pub(crate) struct Fallible<F>(pub(crate) F);
+impl<T: Send, E: Send, F: FnOnce() -> Result<T, E> + Send> Work for Fallible<F> {
+    type Value = T;
+    type Error = E;
+    type Inner = F;
+    #[inline(always)]
+    fn run(self, _: *mut (), _: &Cx) -> Result<T, E> {
+        (self.0)()
+    }
+    fn into_inner(self) -> F {
+        self.0
+    }
+}
+
+/// `|cx| value`
+pub(crate) struct WithCx<F>(pub(crate) F);
+impl<T: Send, F: FnOnce(&Cx) -> T + Send> Work for WithCx<F> {
+    type Value = T;
+    type Error = Infallible;
+    type Inner = F;
+    #[inline(always)]
+    fn run(self, _: *mut (), cx: &Cx) -> Result<T, Infallible> {
+        Ok((self.0)(cx))
+    }
+    fn into_inner(self) -> F {
+        self.0
+    }
+}
+
+/// `|cx| Result`
+pub(crate) struct FallibleWithCx<F>(pub(crate) F);
+impl<T: Send, E: Send, F: FnOnce(&Cx) -> Result<T, E> + Send> Work for FallibleWithCx<F> {
+    type Value = T;
+    type Error = E;
+    type Inner = F;
+    #[inline(always)]
+    fn run(self, _: *mut (), cx: &Cx) -> Result<T, E> {
+        (self.0)(cx)
+    }
+    fn into_inner(self) -> F {
+        self.0
+    }
+}
+
+/// Fire and forget, `|cx| Result`: nobody but `on_unobserved` will see the error, so
+/// it must be printable.
+pub(crate) struct Told<W>(pub(crate) W);
+impl<W: Work> Work for Told<W>
+where
+    W::Error: Display,
+{
+    type Value = W::Value;
+    type Error = W::Error;
+    type Inner = W::Inner;
+    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
+        self.0.run(state, cx)
+    }
+    fn into_inner(self) -> W::Inner {
+        self.0.into_inner()
+    }
+    fn describe(error: &W::Error) -> String {
+        // A user's Display may panic too (hazard 40).
+        crate::panics::quietly(|| error.to_string())
+            .unwrap_or_else(|panic| format!("an error whose Display panicked: {}", panic.message()))
+    }
+}
+
+/// `|state, cx| value` in a pool with `worker_state`.
+pub(crate) struct WithState<F, S>(pub(crate) F, pub(crate) PhantomData<fn(&mut S)>);
+impl<S, T: Send, F: FnOnce(&mut S, &Cx) -> T + Send> Work for WithState<F, S> {
+    type Value = T;
+    type Error = Infallible;
+    type Inner = F;
+    fn run(self, state: *mut (), cx: &Cx) -> Result<T, Infallible> {
+        // SAFETY: tasks of this type are only submitted to a `Pool<S>`, whose workers
+        // pass their own `S`; a pool with state runs one task at a time per worker and
+        // never runs tasks elsewhere (W1), so this is the only reference.
+        Ok((self.0)(unsafe { &mut *state.cast::<S>() }, cx))
+    }
+    fn into_inner(self) -> F {
+        self.0
+    }
+}
+
+/// `|state, cx| Result` in a pool with `worker_state`.
+pub(crate) struct FallibleWithState<F, S>(pub(crate) F, pub(crate) PhantomData<fn(&mut S)>);
+impl<S, T: Send, E: Send, F: FnOnce(&mut S, &Cx) -> Result<T, E> + Send> Work
+    for FallibleWithState<F, S>
+{
+    type Value = T;
+    type Error = E;
+    type Inner = F;
+    fn run(self, state: *mut (), cx: &Cx) -> Result<T, E> {
+        // SAFETY: as in `WithState`.
+        (self.0)(unsafe { &mut *state.cast::<S>() }, cx)
+    }
+    fn into_inner(self) -> F {
+        self.0
+    }
+}

@@ -1,0 +1,218 @@
+//! Where workers sleep, and who wakes whom.
+//!
+//! ```text
+//!  state: sleeping (16 bits) | searching << 16 | held << 32
+//!
+//!  submit:  publish by RMW, then read `state`            one of the two
+//!  sleep:   change `state` by RMW, then look at the queue     sees the other
+//! ```
+//!
+//! At most one worker *searches* (looks for work, awake). A submit wakes nobody
+//! while somebody searches; the finder stops searching, takes its task, and wakes
+//! the next before it runs it. So a burst wakes a chain of workers, one submit never
+//! pays for more than one wake-up, and no task waits while a worker sleeps.
+//!
+//! A wake-up is a token: the waker moves one from sleeping to searching and adds a
+//! token; whichever sleeper takes the token is the searcher. Tokens are never lost or
+//! doubled, whatever the order in which the OS lets threads run.
+//!
+//! `held` counts idle workers whose place a helping caller occupies (R10):
+//! held ≤ sleeping + searching at all times, so callers and workers together never
+//! exceed the number of workers.
+
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::{Padded, WaitWord, snooze};
+
+const SLEEPING: u64 = 1;
+const SEARCHING: u64 = 1 << 16;
+const HELD: u64 = 1 << 32;
+const FIELD: u64 = 0xffff;
+
+/// Tokens in the low half of the word, kicks (look again at your orders) in the high half.
+const TOKEN: u32 = 1;
+const TOKENS: u32 = 0xffff;
+const KICK: u32 = 1 << 16;
+
+/// The counts fit in their fields.
+pub(crate) const MAX_WORKERS: usize = 0xfff0;
+
+fn sleeping(state: u64) -> u64 {
+    state & FIELD
+}
+fn searching(state: u64) -> u64 {
+    state >> 16 & FIELD
+}
+fn held(state: u64) -> u64 {
+    state >> 32 & FIELD
+}
+
+#[derive(Debug)]
+pub(crate) struct Lot {
+    state: Padded<AtomicU64>,
+    tokens: Padded<WaitWord>,
+}
+
+/// Why a worker is awake again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Awake {
+    /// It holds the right to search.
+    Searching,
+    /// It was told to leave the lot; it counts as active again.
+    Called,
+}
+
+impl Lot {
+    pub(crate) fn new() -> Self {
+        Lot { state: Padded(AtomicU64::new(0)), tokens: Padded(WaitWord::new(0)) }
+    }
+
+    // ------------------------------------------------------------ wakers
+
+    /// True if a task that was just published would have to wake somebody.
+    #[inline(always)]
+    pub(crate) fn needs_wake(&self) -> bool {
+        // Pairs with the RMW at the start of `sleep`.
+        let state = self.state.load(SeqCst);
+        sleeping(state) != 0 && searching(state) == 0
+    }
+
+    /// True if every worker that has checked in sleeps.
+    pub(crate) fn all_asleep(&self, workers: u64) -> bool {
+        sleeping(self.state.load(Relaxed)) >= workers
+    }
+
+    pub(crate) fn somebody_searches(&self) -> bool {
+        searching(self.state.load(Relaxed)) != 0
+    }
+
+    /// Makes one sleeper the searcher, unless there is one already.
+    #[cold]
+    pub(crate) fn wake_one(&self) -> bool {
+        let mut state = self.state.load(SeqCst);
+        loop {
+            let idle = sleeping(state) + searching(state);
+            if sleeping(state) == 0 || searching(state) != 0 || idle <= held(state) {
+                return false;
+            }
+            let next = state - SLEEPING + SEARCHING;
+            match self.state.compare_exchange(state, next, SeqCst, SeqCst) {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        self.tokens.value.fetch_add(TOKEN, SeqCst);
+        self.tokens.wake(1);
+        true
+    }
+
+    /// Makes every sleeper look at its orders.
+    pub(crate) fn kick_all(&self) {
+        self.tokens.value.fetch_add(KICK, SeqCst);
+        self.tokens.wake(i32::MAX);
+    }
+
+    /// Idle workers, for the roster and the snapshot.
+    pub(crate) fn idle(&self) -> u64 {
+        let state = self.state.load(Relaxed);
+        (sleeping(state) + searching(state)).saturating_sub(held(state))
+    }
+
+    // ------------------------------------------------------------ workers
+
+    /// Takes the right to search, if it is free.
+    pub(crate) fn begin_search(&self) -> bool {
+        let mut state = self.state.load(Relaxed);
+        while searching(state) == 0 {
+            match self.state.compare_exchange_weak(state, state + SEARCHING, SeqCst, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Gives the right to search back and counts as active; false if a helping caller
+    /// holds this worker's place, which must then sleep.
+    pub(crate) fn end_search(&self) -> bool {
+        let mut state = self.state.load(SeqCst);
+        loop {
+            if sleeping(state) + searching(state) - 1 < held(state) {
+                return false;
+            }
+            match self.state.compare_exchange_weak(state, state - SEARCHING, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Sleeps until there is a token or `called` says to leave.
+    ///
+    /// `searched`: the caller holds the right to search and gives it up here.
+    /// `work`: is there something to do? Asked once after the count has changed.
+    pub(crate) fn sleep(
+        &self,
+        searched: bool,
+        work: impl Fn() -> bool,
+        called: impl Fn() -> bool,
+    ) -> Awake {
+        let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
+        self.state.fetch_add(change, SeqCst);
+        // A submit that did not see us asleep has published before this look.
+        if work() {
+            self.wake_one();
+        }
+        let mut step = 0;
+        loop {
+            let tokens = self.tokens.value.load(SeqCst);
+            if tokens & TOKENS != 0 {
+                let left = tokens - TOKEN;
+                if self.tokens.value.compare_exchange(tokens, left, SeqCst, Relaxed).is_ok() {
+                    return Awake::Searching;
+                }
+                continue;
+            }
+            if called() {
+                if self.leave() {
+                    return Awake::Called;
+                }
+                // Every sleeper is spoken for: a token for us is on its way.
+                snooze(step);
+                step += 1;
+                continue;
+            }
+            self.tokens.wait(tokens, None);
+        }
+    }
+
+    fn leave(&self) -> bool {
+        let mut state = self.state.load(SeqCst);
+        while sleeping(state) != 0 {
+            match self.state.compare_exchange_weak(state, state - SLEEPING, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    // ------------------------------------------------------------ helping callers
+
+    /// Occupies the place of an idle worker.
+    pub(crate) fn hold(&self) -> bool {
+        let mut state = self.state.load(SeqCst);
+        while sleeping(state) + searching(state) > held(state) {
+            match self.state.compare_exchange_weak(state, state + HELD, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
+    }
+
+    /// Gives the place back; the caller then looks whether somebody must be woken.
+    pub(crate) fn release(&self) {
+        self.state.fetch_sub(HELD, SeqCst);
+    }
+}

@@ -1,0 +1,96 @@
+//! Where a thread of ours, or of the user, sleeps until it is woken.
+//!
+//! Not `std::thread::park`: user code may call that too and eat the token
+//! (hazard 78). A parker is also a `Waker`, so that threads and futures wait
+//! for an outcome in the same way.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use crate::sync::atomic::Ordering::{Acquire, SeqCst};
+use crate::sync::{WaitWord, per_thread};
+
+#[cfg(not(tidegate_loom))]
+use crate::clock::{Clock, Ticks};
+
+const EMPTY: u32 = 0;
+const NOTIFIED: u32 = 1;
+
+/// One token: `unpark` leaves it, `park` takes it or sleeps until it is there.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    word: WaitWord,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Parker { word: WaitWord::new(EMPTY) })
+    }
+
+    pub(crate) fn unpark(&self) {
+        if self.word.value.swap(NOTIFIED, SeqCst) == EMPTY {
+            self.word.wake(1);
+        }
+    }
+
+    /// Sleeps until there is a token, and takes it.
+    pub(crate) fn park(&self) {
+        while self.word.value.swap(EMPTY, SeqCst) != NOTIFIED {
+            self.word.wait(EMPTY, None);
+        }
+    }
+
+    /// As `park`, at most until `deadline` of `clock`; true if there was a token.
+    #[cfg(not(tidegate_loom))]
+    pub(crate) fn park_until(self: &Arc<Self>, clock: &Clock, deadline: Ticks) -> bool {
+        if deadline == Ticks::NEVER {
+            self.park();
+            return true;
+        }
+        let alarm = clock.alarm(deadline, self);
+        loop {
+            if self.word.value.swap(EMPTY, SeqCst) == NOTIFIED {
+                return true;
+            }
+            let left = match clock.left_until(deadline) {
+                None => return false,
+                Some(left) => left,
+            };
+            self.word.wait(EMPTY, alarm.real_limit(left));
+        }
+    }
+
+    /// Forgets a token that a former wait may have left behind.
+    pub(crate) fn reset(&self) {
+        if self.word.value.load(Acquire) != EMPTY {
+            self.word.value.swap(EMPTY, SeqCst);
+        }
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}
+
+per_thread! {
+    static MINE: std::cell::OnceCell<(Arc<Parker>, Waker)> = std::cell::OnceCell::new();
+}
+
+/// Runs `f` with this thread's parker and the waker that unparks it.
+pub(crate) fn with_parker<R>(f: impl FnOnce(&Arc<Parker>, &Waker) -> R) -> R {
+    let make = || {
+        let parker = Parker::new();
+        let waker = Waker::from(Arc::clone(&parker));
+        (parker, waker)
+    };
+    // A wait inside a thread-local's destructor finds ours gone: use a fresh one.
+    let mine = MINE.try_with(|mine| mine.get_or_init(make).clone());
+    let (parker, waker) = mine.unwrap_or_else(|_| make());
+    parker.reset();
+    f(&parker, &waker)
+}

@@ -1,0 +1,398 @@
+//! The queue: a ring with an exact bound, a spill behind it, and credit for
+//! tasks that leave from the middle.
+//!
+//! ```text
+//!  waiting = (tail − head) + spilled − credit  ≤  bound
+//!  a ticket t may be taken iff  t < head + bound + credit
+//! ```
+//!
+//! Who changes `credit`:
+//! - the winner of a claim on a cell that is *not* moving `head` over it: + 1;
+//! - whoever skips a dead slot: − 1, before it moves `head` (+ 1 if it loses the move);
+//! - with a bound of 0, a worker that has nothing to do: + 1; − 1 before it moves `head`.
+//!
+//! Read `head`, then `credit`. Every transient error of the sum is on the low
+//! side, and `head + credit` never falls, so a limit once computed stays valid.
+
+use std::collections::VecDeque;
+
+use crate::cell::CellRef;
+use crate::job::InlineJob;
+use crate::ring::{CLOSED, Peek, Ring, SPILLING, Ticket, ticket};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use crate::sync::{Lock, Padded, snooze};
+
+/// One queued task.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Inline(InlineJob),
+    Cell(CellRef),
+}
+
+/// Why an offer was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    Full,
+    Closed,
+}
+
+/// May the offer take room that is reserved for the first in line?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Newcomer,
+    FirstInLine,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    ring: Ring,
+    bound: u64,
+    credit: Padded<AtomicI64>,
+    /// Room belongs to the first waiting submitter (`lobby.rs`).
+    reserved: AtomicBool,
+    spill: Lock<VecDeque<Item>>,
+    /// Accepted through the spill, ever.
+    spilled: AtomicU64,
+}
+
+impl Queue {
+    pub(crate) fn new(bound: usize, workers: usize) -> Self {
+        let bound = bound as u64;
+        Queue {
+            ring: Ring::new(bound.saturating_add(workers as u64)),
+            bound,
+            credit: Padded(AtomicI64::new(0)),
+            reserved: AtomicBool::new(false),
+            spill: Lock::new(VecDeque::new()),
+            spilled: AtomicU64::new(0),
+        }
+    }
+
+    /// A queue whose ring is smaller than its bound, so that models reach the spill.
+    #[cfg(any(test, tidegate_loom, tidegate_shuttle))]
+    #[allow(dead_code, reason = "used by models and tests only")]
+    pub(crate) fn with_slots(bound: usize, slots: u64) -> Self {
+        Queue { ring: Ring::new(slots), ..Queue::new(bound, 0) }
+    }
+
+    pub(crate) fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    // ------------------------------------------------------------ offering
+
+    /// Accepts the job, or hands it back.
+    #[inline(always)]
+    pub(crate) fn push_inline(
+        &self,
+        job: InlineJob,
+        standing: Standing,
+    ) -> Result<(), (NoRoom, InlineJob)> {
+        match self.admit(standing) {
+            Ok(Some(t)) => {
+                self.ring.publish_inline(t, job);
+                Ok(())
+            }
+            Ok(None) => match self.push_spill(Item::Inline(job), standing) {
+                Ok(()) => Ok(()),
+                Err((why, Item::Inline(job))) => Err((why, job)),
+                Err((_, Item::Cell(_))) => unreachable!("the spill returned another item"),
+            },
+            Err(why) => Err((why, job)),
+        }
+    }
+
+    /// Accepts the cell, which must be in phase Queued.
+    #[inline(always)]
+    pub(crate) fn push_cell(&self, cell: CellRef, standing: Standing) -> Result<(), NoRoom> {
+        match self.admit(standing) {
+            Ok(Some(t)) => {
+                self.ring.publish_cell(t, cell);
+                Ok(())
+            }
+            Ok(None) => self.push_spill(Item::Cell(cell), standing).map_err(|(why, _)| why),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// A ticket, or None for the spill.
+    #[inline(always)]
+    fn admit(&self, standing: Standing) -> Result<Option<u64>, NoRoom> {
+        let cached = self.ring.producers.limit.load(Acquire);
+        match self.ring.take_ticket(cached) {
+            Ticket::Granted(t) => Ok(Some(t)),
+            other => self.admit_slowly(other, standing),
+        }
+    }
+
+    #[cold]
+    fn admit_slowly(&self, mut answer: Ticket, standing: Standing) -> Result<Option<u64>, NoRoom> {
+        loop {
+            match answer {
+                Ticket::Granted(t) => return Ok(Some(t)),
+                Ticket::Closed => return Err(NoRoom::Closed),
+                Ticket::NoSlot | Ticket::Spilling => return Ok(None),
+                Ticket::AtLimit(t) => {
+                    let limit = self.fresh_limit(standing);
+                    if t >= limit {
+                        return Err(NoRoom::Full);
+                    }
+                    answer = self.ring.take_ticket(limit);
+                }
+            }
+        }
+    }
+
+    /// How far tickets may go now.
+    fn fresh_limit(&self, standing: Standing) -> u64 {
+        let reserved = self.reserved.load(SeqCst);
+        if reserved && standing == Standing::Newcomer {
+            return 0;
+        }
+        let head = self.ring.head.load(SeqCst);
+        let limit = (head + self.bound).saturating_add_signed(self.credit.load(SeqCst));
+        if !reserved {
+            self.ring.producers.limit.store(limit, Release);
+        }
+        limit
+    }
+
+    /// Keeps room for the first in line, or stops keeping it.
+    pub(crate) fn reserve(&self, on: bool) {
+        self.reserved.store(on, SeqCst);
+        if on {
+            // Newcomers come to `fresh_limit` and find the reservation.
+            self.ring.producers.limit.store(0, SeqCst);
+        }
+    }
+
+    #[cold]
+    fn push_spill(&self, item: Item, standing: Standing) -> Result<(), (NoRoom, Item)> {
+        let mut spill = self.spill.lock();
+        let mut tail = self.ring.tail();
+        loop {
+            if tail & CLOSED != 0 {
+                return Err((NoRoom::Closed, item));
+            }
+            if self.reserved.load(SeqCst) && standing == Standing::Newcomer {
+                return Err((NoRoom::Full, item));
+            }
+            let head = self.ring.head.load(SeqCst);
+            let credit = self.credit.load(SeqCst);
+            // Signed: `tail` may be old, and with a bound of 0 the sum must be negative.
+            let waiting = ticket(tail) as i64 - head as i64 + spill.len() as i64 - credit;
+            if waiting >= i64::try_from(self.bound).unwrap_or(i64::MAX) {
+                return Err((NoRoom::Full, item));
+            }
+            if tail & SPILLING != 0 {
+                break;
+            }
+            if !self.ring.slot_is_busy(ticket(tail)) {
+                // The ring has room again: a ticket keeps the order, and costs less.
+                drop(spill);
+                return self.push_again(item, standing);
+            }
+            match self.ring.start_spilling(tail) {
+                Ok(()) => break,
+                Err(now) => tail = now,
+            }
+        }
+        spill.push_back(item);
+        self.spilled.fetch_add(1, SeqCst);
+        if spill.len() as u64 > 2 * self.bound + 64 {
+            self.compact(&mut spill);
+        }
+        Ok(())
+    }
+
+    fn push_again(&self, item: Item, standing: Standing) -> Result<(), (NoRoom, Item)> {
+        match item {
+            Item::Inline(job) => {
+                self.push_inline(job, standing).map_err(|(why, job)| (why, Item::Inline(job)))
+            }
+            Item::Cell(cell) => {
+                self.push_cell(cell, standing).map_err(|why| (why, Item::Cell(cell)))
+            }
+        }
+    }
+
+    /// Throws dead entries out; each takes the credit that its claim gave.
+    fn compact(&self, spill: &mut VecDeque<Item>) {
+        let before = spill.len();
+        spill.retain(|item| match item {
+            Item::Inline(_) => true,
+            Item::Cell(cell) => cell.is_queued(),
+        });
+        self.credit.fetch_sub((before - spill.len()) as i64, SeqCst);
+    }
+
+    // ------------------------------------------------------------ taking
+
+    /// Takes the oldest live task. `claim` tries to win a cell for the caller.
+    /// `reserved_self`: the caller is a worker of a `queue(0)` pool that gave a credit
+    /// for itself and takes it back with the task.
+    #[inline(always)]
+    pub(crate) fn take(
+        &self,
+        reserved_self: bool,
+        claim: impl Fn(CellRef) -> bool,
+    ) -> Option<Item> {
+        loop {
+            let h = self.ring.head.load(SeqCst);
+            match self.ring.peek(h) {
+                Peek::Inline => {
+                    if reserved_self {
+                        self.credit.fetch_sub(1, SeqCst);
+                    }
+                    if self.ring.advance(h) {
+                        // SAFETY: peeked Inline, and we moved `head`.
+                        return Some(Item::Inline(unsafe { self.ring.take_inline(h) }));
+                    }
+                    if reserved_self {
+                        self.credit.fetch_add(1, SeqCst);
+                    }
+                }
+                Peek::Cell(cell) => {
+                    if claim(cell) {
+                        if reserved_self {
+                            self.credit.fetch_sub(1, SeqCst);
+                        }
+                        if self.ring.advance(h) {
+                            self.ring.free(h);
+                        } else {
+                            // Somebody took our claim for a dead slot and skipped it.
+                            self.give_credit();
+                        }
+                        return Some(Item::Cell(cell));
+                    }
+                    self.skip(h);
+                }
+                Peek::Late => snooze(0),
+                Peek::Nothing => {
+                    let tail = self.ring.tail();
+                    if tail & SPILLING == 0 {
+                        return None;
+                    }
+                    if self.ring.head.load(SeqCst) == ticket(tail) {
+                        return self.take_spilled(reserved_self, claim);
+                    }
+                    if self.ring.head.load(SeqCst) == h {
+                        return None; // a producer is just publishing
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves `head` over a slot whose cell somebody else claimed.
+    #[cold]
+    fn skip(&self, h: u64) {
+        // The winner is most likely a worker about to move `head` itself.
+        for step in 0..3 {
+            if self.ring.head.load(Relaxed) != h {
+                return;
+            }
+            snooze(step);
+        }
+        self.credit.fetch_sub(1, SeqCst);
+        if self.ring.advance(h) {
+            self.ring.free(h);
+        } else {
+            self.give_credit();
+        }
+    }
+
+    #[cold]
+    fn take_spilled(&self, reserved_self: bool, claim: impl Fn(CellRef) -> bool) -> Option<Item> {
+        let mut spill = self.spill.lock();
+        let mut found = None;
+        while let Some(item) = spill.pop_front() {
+            match item {
+                Item::Cell(cell) if !claim(cell) => {
+                    self.credit.fetch_sub(1, SeqCst);
+                }
+                live => {
+                    found = Some(live);
+                    break;
+                }
+            }
+        }
+        if found.is_some() && reserved_self {
+            self.credit.fetch_sub(1, SeqCst);
+        }
+        if spill.is_empty() && self.ring.tail() & SPILLING != 0 {
+            self.ring.stop_spilling();
+        }
+        found
+    }
+
+    /// A place in the middle of the queue came free, or a worker of a `queue(0)` pool
+    /// waits for a task.
+    pub(crate) fn give_credit(&self) {
+        self.credit.fetch_add(1, SeqCst);
+    }
+
+    /// A worker of a `queue(0)` pool stops waiting.
+    pub(crate) fn take_credit_back(&self) {
+        self.credit.fetch_sub(1, SeqCst);
+    }
+
+    // ------------------------------------------------------------ looking
+
+    /// True if a taker would find something to do. SeqCst: half of the sleep/wake pair.
+    #[inline(always)]
+    pub(crate) fn looks_nonempty(&self) -> bool {
+        self.ring.has_published() || self.ring.tail() & SPILLING != 0
+    }
+
+    /// True when closed and nothing is left, not even a ticket that is being published.
+    pub(crate) fn is_drained(&self) -> bool {
+        let tail = self.ring.tail();
+        tail & CLOSED != 0 && tail & SPILLING == 0 && self.ring.head.load(SeqCst) == ticket(tail)
+    }
+
+    /// Nothing queued, nothing being published. A snapshot in time.
+    pub(crate) fn is_empty(&self) -> bool {
+        let head = self.ring.head.load(SeqCst);
+        let tail = self.ring.tail();
+        tail & SPILLING == 0 && head == ticket(tail)
+    }
+
+    /// True if exactly one ticket is out: the caller's own task is alone.
+    pub(crate) fn holds_one(&self) -> bool {
+        let tail = self.ring.tail();
+        tail & SPILLING == 0 && ticket(tail) - self.ring.head.load(SeqCst) == 1
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.ring.tail() & CLOSED != 0
+    }
+
+    /// No ticket is granted from now on; true for the call that did it.
+    pub(crate) fn close(&self) -> bool {
+        self.ring.close()
+    }
+
+    /// Tasks that ever came in through here.
+    pub(crate) fn accepted(&self) -> u64 {
+        // Spill first: it only grows while the ring's tail stands still.
+        let spilled = self.spilled.load(SeqCst);
+        spilled + ticket(self.ring.tail())
+    }
+
+    /// Room by the present sum, for hysteresis only.
+    pub(crate) fn room(&self) -> u64 {
+        let head = self.ring.head.load(Relaxed);
+        let limit = (head + self.bound).saturating_add_signed(self.credit.load(Relaxed));
+        limit.saturating_sub(ticket(self.ring.producers.tail.load(Relaxed)))
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.ring.head.load(Relaxed)
+    }
+
+    pub(crate) fn tickets(&self) -> u64 {
+        ticket(self.ring.producers.tail.load(Relaxed))
+    }
+}

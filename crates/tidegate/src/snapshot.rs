@@ -1,0 +1,517 @@
+//! What a pool looks like at one moment: counters, states, workers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ids::{TaskId, WorkerId};
+use crate::report::{Mode, NonZero};
+
+/// A pool at one moment: what was offered, what became of it, who works.
+///
+/// Meant to be polled, also ten times a second and on a busy pool. What counts
+/// events only grows. In *every* snapshot, also of a pool at full speed:
+///
+/// - `offered = accepted + refused`
+/// - `accepted = queued + running + completed + failed + panicked + timed_out
+///   + cancelled + evicted + abandoned`
+///
+/// Printed as a few aligned lines for a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The name of the pool.
+    pub pool: Arc<str>,
+    /// Whether it runs, and if not, how far it has stopped.
+    pub state: PoolState,
+    /// Work taken so far; each has, or will have, exactly one outcome.
+    pub accepted: u64,
+    /// Work handed back so far, by reason.
+    pub refused: Refusals,
+    /// Accepted and not started: waits in the queue.
+    pub queued: u64,
+    /// Started and not settled.
+    pub running: u64,
+    /// Returned a value.
+    pub completed: u64,
+    /// Returned an error.
+    pub failed: u64,
+    /// Panicked.
+    pub panicked: u64,
+    /// Ran or waited past a time limit.
+    pub timed_out: u64,
+    /// Told to stop, and did.
+    pub cancelled: u64,
+    /// Pushed out by a full queue.
+    pub evicted: u64,
+    /// Told to stop, and did not return within the grace.
+    pub abandoned: u64,
+    /// Started on the thread of a caller: CallerRuns, or a caller that helped.
+    pub on_caller: u64,
+    /// Started by a waiting task on its own thread.
+    pub nested: u64,
+    /// Abandoned tasks whose code still runs now.
+    pub stuck: u64,
+    /// Abandoned tasks whose code has returned since.
+    pub late_returns: u64,
+    /// Panics in `on_outcome` callbacks.
+    pub callback_panics: u64,
+    /// Panics in the `Drop` of captures, results and payloads.
+    pub drop_panics: u64,
+    /// Panics in hooks of the pool.
+    pub hook_panics: u64,
+    /// Workers started again after one was lost.
+    pub worker_restarts: u64,
+    /// Workers the pool was built with.
+    pub workers: u64,
+    /// Workers that are alive and not stuck.
+    pub live_workers: u64,
+    /// Workers that wait for something to do.
+    pub idle_workers: u64,
+    /// The most tasks that may wait in the queue.
+    pub queue_capacity: u64,
+    /// Threads that wait in a submit for room.
+    pub waiting_submitters: u64,
+}
+
+impl Snapshot {
+    /// All work that anybody tried to submit.
+    #[must_use]
+    pub fn offered(&self) -> u64 {
+        self.accepted + self.refused.total()
+    }
+
+    /// Accepted work that has its outcome.
+    #[must_use]
+    pub fn settled(&self) -> u64 {
+        self.outcomes().iter().map(|(_, count)| count).sum()
+    }
+
+    /// That nothing was lost or counted twice (`accepted = queued + running +
+    /// outcomes`): meant for tests. The error says which way the sum is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        // Wide, so that a gauge that wrapped below zero is reported, not added up.
+        let sum = self
+            .outcomes()
+            .iter()
+            .map(|(_, count)| u128::from(*count))
+            .sum::<u128>()
+            + u128::from(self.queued)
+            + u128::from(self.running);
+        let accepted = u128::from(self.accepted);
+        if sum == accepted {
+            return Ok(());
+        }
+        let verb = if sum < accepted {
+            "lost"
+        } else {
+            "counted twice"
+        };
+        let off = sum.abs_diff(accepted);
+        Err(format!(
+            "{off} of {accepted} accepted tasks {verb}: queued {} + running {} + outcomes ({}) = {sum}",
+            self.queued,
+            self.running,
+            NonZero(&self.outcomes()),
+        ))
+    }
+
+    fn outcomes(&self) -> [(&'static str, u64); 7] {
+        [
+            ("completed", self.completed),
+            ("failed", self.failed),
+            ("panicked", self.panicked),
+            ("timed out", self.timed_out),
+            ("cancelled", self.cancelled),
+            ("evicted", self.evicted),
+            ("abandoned", self.abandoned),
+        ]
+    }
+}
+
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "pool {:?} {}", self.pool, self.state)?;
+        let (live, all, idle) = (self.live_workers, self.workers, self.idle_workers);
+        writeln!(
+            f,
+            "  workers   {live} of {all} live, {idle} idle, {} stuck",
+            self.stuck
+        )?;
+        let (queued, room, waiting) = (self.queued, self.queue_capacity, self.waiting_submitters);
+        writeln!(
+            f,
+            "  queue     {queued} of {room}, {waiting} submitters wait for room"
+        )?;
+        writeln!(f, "  running   {}", self.running)?;
+        writeln!(
+            f,
+            "  accepted  {}, settled {}",
+            self.accepted,
+            self.settled()
+        )?;
+        writeln!(f, "  outcomes  {}", NonZero(&self.outcomes()))?;
+        write!(f, "  refused   {}", self.refused)?;
+        let asides = [
+            ("on caller", self.on_caller),
+            ("nested", self.nested),
+            ("worker restarts", self.worker_restarts),
+            ("late returns", self.late_returns),
+            ("callback panics", self.callback_panics),
+            ("drop panics", self.drop_panics),
+            ("hook panics", self.hook_panics),
+        ];
+        if asides.iter().any(|(_, count)| *count > 0) {
+            write!(f, "\n  also      {}", NonZero(&asides))?;
+        }
+        Ok(())
+    }
+}
+
+/// How often a pool refused work, by [`Reason`](crate::refused::Reason).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Refusals {
+    /// No room, and no waiting.
+    pub full: u64,
+    /// No room in time.
+    pub timed_out: u64,
+    /// The token was cancelled.
+    pub cancelled: u64,
+    /// The pool was closed.
+    pub closed: u64,
+    /// A task would have waited for its own pool.
+    pub would_deadlock: u64,
+    /// No room in the budget.
+    pub over_budget: u64,
+    /// Heavier than the whole budget.
+    pub too_heavy: u64,
+    /// No thread could be started.
+    pub spawn_failed: u64,
+}
+
+impl Refusals {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.reasons().iter().map(|(_, count)| count).sum()
+    }
+
+    fn reasons(&self) -> [(&'static str, u64); 8] {
+        [
+            ("full", self.full),
+            ("timed out", self.timed_out),
+            ("cancelled", self.cancelled),
+            ("closed", self.closed),
+            ("would deadlock", self.would_deadlock),
+            ("over budget", self.over_budget),
+            ("too heavy", self.too_heavy),
+            ("spawn failed", self.spawn_failed),
+        ]
+    }
+}
+
+impl fmt::Display for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        NonZero(&self.reasons()).fmt(f)
+    }
+}
+
+/// Where a pool is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PoolState {
+    /// It accepts work and runs it.
+    #[default]
+    Running,
+    /// It accepts work and starts none until `resume`.
+    Paused,
+    /// `close` was called: it accepts nothing and runs what it has.
+    Closed,
+    /// It shuts down, in this mode.
+    Closing(Mode),
+    /// It is over.
+    Stopped {
+        /// Nothing of it runs any more; if false, the report names what does.
+        complete: bool,
+    },
+}
+
+impl fmt::Display for PoolState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PoolState::Running => f.write_str("running"),
+            PoolState::Paused => f.write_str("PAUSED"),
+            PoolState::Closed => f.write_str("closed"),
+            PoolState::Closing(mode) => write!(f, "closing ({mode})"),
+            PoolState::Stopped { complete: true } => f.write_str("stopped"),
+            PoolState::Stopped { complete: false } => f.write_str("stopped, INCOMPLETE"),
+        }
+    }
+}
+
+/// One line of the roster: a worker, what it does, and its record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerInfo {
+    /// Its id, for `stop_worker` and `recycle_worker`.
+    pub id: WorkerId,
+    /// What it does now.
+    pub state: WorkerState,
+    /// Tasks it has started.
+    pub started: u64,
+    /// Tasks that panicked on it.
+    pub panicked: u64,
+    /// How often it was started again.
+    pub restarts: u32,
+}
+
+impl fmt::Display for WorkerInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WorkerInfo {
+            id,
+            state,
+            started,
+            panicked,
+            restarts,
+        } = self;
+        write!(
+            f,
+            "worker {id:>3}  {started:>9} started, {panicked} panicked, "
+        )?;
+        write!(f, "{restarts} restarts  {state}")
+    }
+}
+
+/// What a worker does now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerState {
+    /// Its thread is up; its hook or state is being made.
+    Starting,
+    /// It waits for a task.
+    Idle,
+    /// It runs a task.
+    Running {
+        /// The task's name; may be empty.
+        name: &'static str,
+        /// The task's id, for `cancel_task`.
+        id: TaskId,
+        /// How long it has run so far.
+        since: Duration,
+    },
+    /// It was told to stop and ends after its task.
+    Stopping,
+    /// Its task was abandoned and has not returned; somebody else has its place.
+    Stuck,
+    /// It was lost and will be started again.
+    Restarting {
+        /// How long until then.
+        after: Duration,
+        /// What it was lost to.
+        cause: String,
+    },
+    /// It is gone for good.
+    Ended {
+        /// Why.
+        cause: String,
+    },
+}
+
+impl fmt::Display for WorkerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerState::Starting => f.write_str("starting"),
+            WorkerState::Idle => f.write_str("idle"),
+            WorkerState::Running {
+                name: "",
+                id,
+                since,
+            } => write!(f, "runs {id} for {since:.1?}"),
+            WorkerState::Running { name, id, since } => {
+                write!(f, "runs {name} {id} for {since:.1?}")
+            }
+            WorkerState::Stopping => f.write_str("stopping"),
+            WorkerState::Stuck => f.write_str("STUCK"),
+            WorkerState::Restarting { after, cause } => {
+                write!(f, "restarts in {after:.1?}: {cause}")
+            }
+            WorkerState::Ended { cause } => write!(f, "ended: {cause}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy() -> Snapshot {
+        Snapshot {
+            pool: "images".into(),
+            accepted: 1_024,
+            refused: Refusals {
+                full: 5,
+                closed: 2,
+                ..Refusals::default()
+            },
+            queued: 12,
+            running: 2,
+            completed: 1_000,
+            failed: 5,
+            panicked: 3,
+            cancelled: 1,
+            abandoned: 1,
+            stuck: 1,
+            worker_restarts: 1,
+            workers: 4,
+            live_workers: 3,
+            idle_workers: 1,
+            queue_capacity: 1_000,
+            waiting_submitters: 2,
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn offered_is_accepted_plus_refused() {
+        assert_eq!(busy().refused.total(), 7);
+        assert_eq!(busy().offered(), 1_031);
+        assert_eq!(busy().settled(), 1_010);
+    }
+
+    #[test]
+    fn check_finds_a_task_lost_or_counted_twice() {
+        assert_eq!(busy().check(), Ok(()));
+        assert_eq!(Snapshot::default().check(), Ok(()));
+        let lost = Snapshot {
+            accepted: 1_025,
+            ..busy()
+        }
+        .check()
+        .unwrap_err();
+        assert_eq!(
+            lost,
+            "1 of 1025 accepted tasks lost: queued 12 + running 2 + outcomes \
+             (completed 1000, failed 5, panicked 3, cancelled 1, abandoned 1) = 1024"
+        );
+        let twice = Snapshot {
+            running: 3,
+            ..busy()
+        }
+        .check()
+        .unwrap_err();
+        assert!(twice.starts_with("1 of 1024 accepted tasks counted twice"));
+    }
+
+    #[test]
+    fn check_survives_a_gauge_that_wrapped() {
+        let wrapped = Snapshot {
+            queued: u64::MAX,
+            running: u64::MAX,
+            ..busy()
+        };
+        assert!(wrapped.check().is_err());
+    }
+
+    #[test]
+    fn each_outcome_counts_in_the_identity() {
+        let base = Snapshot {
+            accepted: 1,
+            ..Snapshot::default()
+        };
+        let each = [
+            Snapshot {
+                queued: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                running: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                completed: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                failed: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                panicked: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                timed_out: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                cancelled: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                evicted: 1,
+                ..base.clone()
+            },
+            Snapshot {
+                abandoned: 1,
+                ..base.clone()
+            },
+        ];
+        for snapshot in each {
+            assert_eq!(snapshot.check(), Ok(()));
+        }
+        assert!(base.check().is_err());
+    }
+
+    #[test]
+    fn a_snapshot_reads_at_three_in_the_morning() {
+        assert_eq!(
+            busy().to_string(),
+            "pool \"images\" running\n\
+             \x20 workers   3 of 4 live, 1 idle, 1 stuck\n\
+             \x20 queue     12 of 1000, 2 submitters wait for room\n\
+             \x20 running   2\n\
+             \x20 accepted  1024, settled 1010\n\
+             \x20 outcomes  completed 1000, failed 5, panicked 3, cancelled 1, abandoned 1\n\
+             \x20 refused   full 5, closed 2\n\
+             \x20 also      worker restarts 1"
+        );
+    }
+
+    #[test]
+    fn a_roster_line_says_what_the_worker_does() {
+        let id = TaskId { hi: 1, lo: 2 };
+        let since = Duration::from_millis(1_500);
+        let state = WorkerState::Running {
+            name: "resize",
+            id,
+            since,
+        };
+        let info = WorkerInfo {
+            id: WorkerId(3),
+            state,
+            started: 17,
+            panicked: 1,
+            restarts: 0,
+        };
+        assert_eq!(
+            info.to_string(),
+            "worker   3         17 started, 1 panicked, 0 restarts  runs resize t1-2 for 1.5s"
+        );
+    }
+
+    #[test]
+    fn states_that_need_a_person_stand_out() {
+        assert_eq!(PoolState::Closing(Mode::Soft).to_string(), "closing (soft)");
+        assert_eq!(
+            PoolState::Stopped { complete: false }.to_string(),
+            "stopped, INCOMPLETE"
+        );
+        let after = Duration::from_millis(20);
+        let state = WorkerState::Restarting {
+            after,
+            cause: "EAGAIN".into(),
+        };
+        assert_eq!(state.to_string(), "restarts in 20.0ms: EAGAIN");
+    }
+}
