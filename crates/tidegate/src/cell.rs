@@ -213,6 +213,11 @@ impl CellRef {
         CellRef { cell, generation }
     }
 
+    /// Whatever life a cell has now; for walks that check afterwards.
+    pub(crate) fn of_live(cell: NonNull<TaskCell>) -> CellRef {
+        CellRef::of_free(cell)
+    }
+
     pub(crate) fn from_parts(address: *mut (), generation: u64) -> CellRef {
         let cell = NonNull::new(address.cast()).expect("a published cell slot holds an address");
         CellRef { cell, generation }
@@ -347,10 +352,18 @@ impl CellRef {
         }
     }
 
-    /// Notes that the running task has made a token; false if it was told to stop before.
+    /// Notes that the running task has made a token; false if it was told to stop before,
+    /// or is no longer running.
     pub(crate) fn note_token(self) -> bool {
-        let seen = self.cell().word.fetch_or(TOKEN, SeqCst);
-        seen & STOP == 0
+        let word = &self.cell().word;
+        let mut seen = word.load(SeqCst);
+        while self.is_mine(seen) && seen & PHASE == RUNNING && seen & STOP == 0 {
+            match word.compare_exchange(seen, seen | TOKEN, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
     }
 
     // ------------------------------------------------------------ looking

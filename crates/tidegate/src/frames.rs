@@ -6,6 +6,8 @@
 
 use std::cell::Cell;
 
+use crate::worker::WorkerLine;
+
 use crate::sync::per_thread;
 
 /// Tasks on one stack, one waiting for the next: more is a design error (R9).
@@ -13,6 +15,8 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 struct Frame {
     pool: *const (),
+    /// Null on a caller's thread.
+    line: *const WorkerLine,
     below: *const Frame,
 }
 
@@ -23,8 +27,12 @@ per_thread! {
     static RUNNER: Cell<u64> = Cell::new(0);
 }
 
-/// Runs `f` as code of `pool` (the address of its core).
-pub(crate) fn enter<R>(pool: *const (), f: impl FnOnce() -> R) -> R {
+/// Runs `f` as code of `pool` (the address of its core), on a worker or on a caller.
+pub(crate) fn enter<R>(
+    pool: *const (),
+    line: Option<&WorkerLine>,
+    f: impl FnOnce() -> R,
+) -> R {
     struct Leave(*const Frame);
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -32,7 +40,8 @@ pub(crate) fn enter<R>(pool: *const (), f: impl FnOnce() -> R) -> R {
         }
     }
     let below = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
-    let frame = Frame { pool, below };
+    let line = line.map_or(std::ptr::null(), std::ptr::from_ref);
+    let frame = Frame { pool, line, below };
     let _ = TOP.try_with(|top| top.set(&raw const frame));
     let _leave = Leave(below);
     f()
@@ -49,6 +58,20 @@ pub(crate) fn depth(pool: *const ()) -> usize {
         at = frame.below;
     }
     depth
+}
+
+/// Runs `f` with the worker of `pool` whose thread this is, if it is one.
+pub(crate) fn with_line<R>(pool: *const (), f: impl FnOnce(Option<&WorkerLine>) -> R) -> R {
+    let mut at = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: as in `depth`; a frame's line is borrowed for as long as its `enter` runs.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        if frame.pool == pool && !frame.line.is_null() {
+            // SAFETY: as above.
+            return f(Some(unsafe { &*frame.line }));
+        }
+        at = frame.below;
+    }
+    f(None)
 }
 
 /// A number for this thread that no other ever has.

@@ -55,6 +55,15 @@ pub(crate) unsafe fn take<V>(words: *mut Words) -> V {
     }
 }
 
+/// Borrows what `put::<V>` stored.
+///
+/// # Safety
+/// `words` holds a `V` stored by `put::<V>`, which nobody moves out during `'a`.
+pub(crate) unsafe fn peek<'a, V>(words: *const Words) -> &'a V {
+    // SAFETY: by contract of this function.
+    unsafe { if fits::<V>() { &*words.cast::<V>() } else { &**words.cast::<Box<V>>() } }
+}
+
 // ---------------------------------------------------------------- inline jobs
 
 /// What to do with an inline job: both consume it.

@@ -1,0 +1,243 @@
+//! S2–S5: who may call shutdown, what they get, and several pools in order.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tidegate::{
+    Cause, ExternalId, Mode, PoolState, Reason, Report, Shutdown, ShutdownError, Token, shutdown_in_order,
+};
+
+use crate::Ctx;
+use crate::kit::{
+    Gate, block_on, eventually, in_background, occupy, refusal, task_error, value,
+};
+
+pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let pool = pool.clone();
+            in_background(move || {
+                let report = pool.shutdown(Shutdown::light()).expect("outside the pool");
+                (report, pool.state())
+            })
+        })
+        .collect();
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
+    assert!(callers.iter().all(|caller| !caller.is_finished()), "a second caller returned before the end");
+    busy.open();
+    let mut answers: Vec<(Report, PoolState)> = callers.into_iter().map(|caller| caller.join()).collect();
+    let late = pool.shutdown(Shutdown::hard()).expect("outside the pool");
+    let (first, _) = answers.remove(0);
+    assert_eq!(first, late, "a caller after the end gets the same report");
+    for (report, state) in answers {
+        assert_eq!(report, first, "two callers got different reports");
+        assert_eq!(state, PoolState::Stopped { complete: true }, "it returned before the end");
+    }
+}
+
+pub(crate) fn S2_a_stronger_mode_escalates(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let gate = Gate::new();
+    let running: Vec<_> = (0..cx.workers())
+        .map(|_| {
+            let passage = gate.passage();
+            pool.task("").submit(move |task| passage.enter_unless(|| task.stopping())).expect("there is room")
+        })
+        .collect();
+    gate.wait_until_entered(cx.workers());
+    let queued = pool.submit(|| ()).expect("there is room");
+    let call = |how| {
+        let pool = pool.clone();
+        in_background(move || pool.shutdown(how).expect("outside the pool"))
+    };
+    let light = call(Shutdown::light());
+    eventually("Light", || pool.state() == PoolState::Closing(Mode::Light));
+    assert!(!queued.is_settled());
+    let soft = call(Shutdown::soft());
+    assert_eq!(task_error(queued).cause(), Some(Cause::Shutdown), "Soft cancels what Light would run");
+    assert!(running.iter().all(|handle| !handle.is_settled()));
+    let hard = call(Shutdown::hard());
+    assert!(running.into_iter().all(|handle| !value(handle)), "Hard tells what Soft would let finish");
+    let reports = [light, soft, hard].map(|caller| caller.join());
+    assert_eq!(reports[0], reports[1]);
+    assert_eq!(reports[1], reports[2]);
+    assert_eq!(reports[0].mode, Mode::Hard);
+}
+
+pub(crate) fn S2_a_weaker_mode_changes_nothing(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let queued = pool.submit(|| ()).expect("there is room");
+    let call = |how| {
+        let pool = pool.clone();
+        in_background(move || pool.shutdown(how).expect("outside the pool"))
+    };
+    let soft = call(Shutdown::soft());
+    assert!(task_error(queued).is_cancelled());
+    let light = call(Shutdown::light());
+    crate::kit::give_a_bug_its_chance();
+    assert_eq!(pool.state(), PoolState::Closing(Mode::Soft));
+    busy.open();
+    let report = soft.join();
+    assert_eq!(report.mode, Mode::Soft);
+    assert_eq!(light.join(), report);
+}
+
+pub(crate) fn S2_from_async_code(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let mut given_up = Box::pin(pool.shutdown_async(Shutdown::light()));
+    let first = given_up.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(first.is_pending(), "the workers are still busy");
+    drop(given_up);
+    let waiting = {
+        let pool = pool.clone();
+        in_background(move || block_on(pool.shutdown_async(Shutdown::light())))
+    };
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
+    busy.open();
+    let report = waiting.join().expect("outside the pool");
+    assert!(report.is_success(), "a future that was given up holds nobody up: {report}");
+    let blocking = pool.shutdown(Shutdown::light()).expect("outside the pool");
+    assert_eq!(report, blocking, "both ways give the same report");
+}
+
+pub(crate) fn S2_async_inside_a_task_is_an_error(cx: &Ctx) {
+    let pool = cx.builder().build().expect("the pool starts");
+    let inside = pool.clone();
+    let handle = pool.submit(move || block_on(inside.shutdown_async(Shutdown::light())).err());
+    assert_eq!(value(handle.expect("there is room")), Some(ShutdownError::InsideTask));
+}
+
+pub(crate) fn S3_a_parent_token_is_hard_by_default(cx: &Ctx) {
+    let parent = Token::new();
+    let pool = cx.builder().queue(10).parent(&parent).build().expect("the pool starts");
+    let gate = Gate::new();
+    let passage = gate.passage();
+    let offer = pool.task("").submit(move |task| passage.enter_unless(|| task.stopping()));
+    let running = offer.expect("there is room");
+    gate.wait_until_entered(1);
+    let rest = occupy(&pool, cx.workers() - 1);
+    let queued = pool.submit(|| ()).expect("there is room");
+    parent.cancel();
+    assert_eq!(task_error(queued).cause(), Some(Cause::Shutdown));
+    assert!(!value(running), "what runs is told to stop");
+    assert_eq!(refusal(pool.submit(|| ())), Reason::Closed);
+    rest.open();
+    let report = pool.shutdown(Shutdown::light()).expect("outside the pool");
+    assert_eq!(report.mode, Mode::Hard);
+}
+
+pub(crate) fn S3_what_a_parent_does_is_configurable(cx: &Ctx) {
+    let parent = Token::new();
+    let builder = cx.builder().queue(10).parent(&parent.child()).on_parent_cancel(Shutdown::light());
+    let pool = builder.build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let queued = pool.submit(|| 4).expect("there is room");
+    parent.cancel();
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
+    busy.open();
+    assert_eq!(value(queued), 4, "Light lets it run");
+    assert!(pool.shutdown(Shutdown::light()).expect("outside the pool").is_success());
+}
+
+pub(crate) fn S4_the_report_counts_since_the_shutdown_began(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    (0..5).for_each(|n| drop(value(pool.submit(move || n).expect("there is room"))));
+    crate::kit::idle(&pool);
+    let busy = occupy(&pool, cx.workers());
+    pool.spawn_result(|| Err::<(), _>("counted")).expect("there is room");
+    pool.spawn(|| crate::kit::deliberate_panic("counted")).expect("there is room");
+    let shutdown = {
+        let pool = pool.clone();
+        in_background(move || pool.shutdown(Shutdown::light()).expect("outside the pool"))
+    };
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
+    busy.open();
+    let report = shutdown.join();
+    let counts = (report.completed, report.failed, report.panicked, report.cancelled, report.abandoned);
+    assert_eq!(counts, (cx.workers() as u64, 1, 1, 0, 0), "what came before does not count");
+    assert!(report.threads_joined >= cx.workers(), "every worker was joined: {report}");
+    assert!(report.still_running.is_empty() && report.abandoned_workers == 0);
+    assert!(report.to_string().contains("complete"), "a person can read it");
+}
+
+pub(crate) fn S4_the_report_names_what_was_cancelled(cx: &Ctx) {
+    let pool = cx.builder().queue(100).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let handles: Vec<_> = (0..100_u64)
+        .map(|n| pool.task("doomed").external_id(n).submit(|_| ()).expect("there is room"))
+        .collect();
+    let ids: Vec<_> = handles.iter().map(|handle| handle.id()).collect();
+    let shutdown = {
+        let pool = pool.clone();
+        in_background(move || pool.shutdown(Shutdown::soft()).expect("outside the pool"))
+    };
+    handles.into_iter().for_each(|handle| assert!(task_error(handle).is_cancelled()));
+    busy.open();
+    let report = shutdown.join();
+    assert_eq!(report.cancelled, 100, "the count is exact");
+    assert_eq!(report.cancelled_tasks.len(), 64, "the list is bounded");
+    for info in &report.cancelled_tasks {
+        assert_eq!(info.name, "doomed");
+        assert!(ids.contains(&info.id), "an id that was never given");
+        assert!(matches!(info.external_id, Some(ExternalId::U64(n)) if n < 100));
+    }
+}
+
+pub(crate) fn S4_a_missed_deadline_is_never_a_success(cx: &Ctx) {
+    let pool = cx.builder().grace(Duration::ZERO).build().expect("the pool starts");
+    let gate = Gate::new();
+    let passage = gate.passage();
+    let offer = pool.task("stuck").external_id("job-1").submit(move |_| passage.enter());
+    let handle = offer.expect("there is room");
+    let id = handle.id();
+    gate.wait_until_entered(1);
+    let how = Shutdown::light().within(Duration::from_millis(1));
+    let report = pool.shutdown(how).expect("outside the pool");
+    assert!(!report.in_time && !report.complete && !report.is_success(), "{report}");
+    assert_eq!(report.abandoned_workers, 1);
+    assert_eq!(report.still_running.len(), 1, "it names who is still there");
+    let info = &report.still_running[0];
+    assert_eq!((info.id, info.name), (id, "stuck"));
+    assert_eq!(info.external_id, Some(ExternalId::from("job-1")));
+    assert!(task_error(handle).is_abandoned());
+    assert_eq!(pool.state(), PoolState::Stopped { complete: false });
+}
+
+pub(crate) fn S5_producers_before_consumers(cx: &Ctx) {
+    let producers = cx.builder().queue(100).build().expect("the pool starts");
+    let consumers = cx.builder().queue(1_000).build().expect("the pool starts");
+    let consumed = Arc::new(AtomicU64::new(0));
+    let busy = occupy(&producers, cx.workers());
+    for _ in 0..50 {
+        let (target, consumed) = (consumers.clone(), Arc::clone(&consumed));
+        let produce = move || {
+            let consume = move || drop(consumed.fetch_add(1, SeqCst));
+            target.spawn(consume).expect("consumers are open while producers drain");
+        };
+        producers.spawn(produce).expect("there is room");
+    }
+    busy.open();
+    let reports = shutdown_in_order(&[&producers, &consumers], Duration::from_secs(600));
+    assert_eq!(reports.len(), 2);
+    assert!(reports.iter().all(Report::is_success), "{reports:?}");
+    assert_eq!(consumed.load(SeqCst), 50, "what was produced is consumed");
+}
+
+pub(crate) fn S5_the_last_pool_is_left_a_share(cx: &Ctx) {
+    let stuck = cx.builder().grace(Duration::ZERO).build().expect("the pool starts");
+    let healthy = cx.builder().queue(10).build().expect("the pool starts");
+    let gate = Gate::new();
+    stuck.spawn(gate.waiter()).expect("there is room");
+    gate.wait_until_entered(1);
+    let last = healthy.submit(|| 8).expect("there is room");
+    let reports = shutdown_in_order(&[&stuck, &healthy], Duration::from_millis(400));
+    assert!(!reports[0].is_success(), "the first missed its share: {}", reports[0]);
+    assert!(reports[1].is_success(), "the last was left with none: {}", reports[1]);
+    assert_eq!(value(last), 8);
+}

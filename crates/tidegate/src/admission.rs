@@ -1,0 +1,286 @@
+//! From an offer to a place in the queue, or to a refusal.
+//!
+//! Order of reasons: Closed, Cancelled, WouldDeadlock, then Full or TimedOut.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::cell::{CellRef, Kind};
+use crate::clock::Ticks;
+use crate::core::Core;
+use crate::decide::{self, OnFull};
+use crate::depot;
+use crate::extras;
+use crate::frames::{self, MAX_DEPTH};
+use crate::job::{InlineJob, Words, Work, put, take};
+use crate::lobby::Waited;
+use crate::outcome::Cause;
+use crate::parker::with_parker;
+use crate::queue::{NoRoom, Standing};
+use crate::refused::{Reason, Refused};
+use crate::settle::{self, OpsOf, RunEnv, Who};
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::task::Offer;
+use crate::token::Listener;
+use crate::worker::{count_nested, run_claimed};
+
+/// How long an offer may wait for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As the pool's policy says.
+    Policy,
+    /// Not at all.
+    Try,
+    /// As the policy says, but no longer than until then.
+    Until(Instant),
+    For(std::time::Duration),
+}
+
+impl Core {
+    /// Fire and forget, without a cell if the closure is small.
+    #[inline(always)]
+    pub(crate) fn spawn_plain<F: FnOnce() + Send + 'static>(
+        self: &Arc<Self>,
+        work: F,
+        patience: Patience,
+    ) -> Result<(), Refused<F>> {
+        match InlineJob::new(work) {
+            Ok(job) => match self.queue.push_inline(job, Standing::Newcomer) {
+                Ok(()) => {
+                    self.task_added();
+                    Ok(())
+                }
+                // SAFETY: the job that comes back was made from this `F`.
+                Err((why, job)) => self.spawn_plain_slowly(why, unsafe { job.into_work() }, patience),
+            },
+            Err(work) => {
+                let offer = Offer { patience, ..Offer::default() };
+                self.offer(crate::job::Plain(work), false, offer)
+                    .map(|_| ())
+                    .map_err(|r| r.map_work(Work::into_inner))
+            }
+        }
+    }
+
+    #[cold]
+    fn spawn_plain_slowly<F: FnOnce() + Send + 'static>(
+        self: &Arc<Self>,
+        why: NoRoom,
+        work: F,
+        patience: Patience,
+    ) -> Result<(), Refused<F>> {
+        if why == NoRoom::Closed {
+            return Err(self.refuse(Reason::Closed, work));
+        }
+        let depth = frames::depth(self.address());
+        let (policy, inside) = (self.config.when_full, self.config.inside);
+        match decide::on_full(policy, inside, patience != Patience::Try, depth, MAX_DEPTH) {
+            // The one way that can use the slot: wait with the closure in hand.
+            OnFull::Wait(limit) => {
+                let mut job = InlineJob::new(work).ok();
+                let waited = self.wait_for_room(limit, patience, None, |standing| {
+                    let offered = job.take().expect("a refused job is put back");
+                    self.queue.push_inline(offered, standing).map_err(|(why, back)| {
+                        job = Some(back);
+                        why
+                    })
+                });
+                match waited {
+                    Ok(()) => Ok(()),
+                    Err(reason) => {
+                        let job = job.expect("a refused job is put back");
+                        // SAFETY: made from this `F` above.
+                        Err(self.refuse(reason, unsafe { job.into_work() }))
+                    }
+                }
+            }
+            // Rare ways to end go through a cell, which knows them all.
+            _ => {
+                let offer = Offer { patience, ..Offer::default() };
+                self.offer(crate::job::Plain(work), false, offer)
+                    .map(|_| ())
+                    .map_err(|r| r.map_work(Work::into_inner))
+            }
+        }
+    }
+
+    pub(crate) fn refuse<F>(&self, reason: Reason, work: F) -> Refused<F> {
+        self.ledger.refuse(reason);
+        Refused::new(reason, Arc::clone(&self.name), work)
+    }
+
+    /// Offers work as a cell task. Ok: it is accepted, and this is its cell, which belongs
+    /// to the caller only if `handle` is set.
+    #[inline]
+    pub(crate) fn offer<W: Work + 'static>(
+        self: &Arc<Self>,
+        work: W,
+        handle: bool,
+        mut offer: Offer<'_>,
+    ) -> Result<CellRef, Refused<W>> {
+        if let Some(token) = offer.token
+            && token.is_cancelled()
+        {
+            let reason = if self.queue.is_closed() { Reason::Closed } else { Reason::Cancelled };
+            return Err(self.refuse(reason, work));
+        }
+        let cell = depot::take();
+        if offer.external_id.is_some() || offer.on_outcome.is_some() {
+            let mut extras = extras::of_or_new(cell).lock();
+            extras.external_id = offer.external_id.take();
+            extras.on_outcome = offer.on_outcome.take();
+        }
+        // SAFETY: a free cell's payload is empty.
+        let write = |words: *mut Words| unsafe { put(words, work) };
+        cell.fill(&OpsOf::<W>::OPS, self.address(), offer.name, handle, write);
+        match self.queue.push_cell(cell, Standing::Newcomer) {
+            Ok(()) => self.task_added(),
+            Err(why) => {
+                if let Err(reason) = self.offer_slowly(cell, why, &offer) {
+                    drop(extras::take(cell));
+                    // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
+                    let work = cell.unfill(|words| unsafe { take::<W>(words) });
+                    depot::put(cell);
+                    return Err(self.refuse(reason, work));
+                }
+            }
+        }
+        if let Some(token) = offer.token {
+            self.register(cell, token);
+        }
+        Ok(cell)
+    }
+
+    /// Lets `token` cancel a task that was just accepted, and may have ended already.
+    fn register(self: &Arc<Self>, cell: CellRef, token: &crate::token::Token) {
+        let Some(registration) = token.register(Listener::Task(cell)) else {
+            settle::cancel(cell, Cause::Token, Who::Caller);
+            return;
+        };
+        let mut extras = extras::of_or_new(cell).lock();
+        // Settling takes the extras after its claim: either it finds this, or we see it.
+        if cell.is_open() {
+            extras.cancelled_by = Some(registration);
+        } else {
+            drop(extras);
+            drop(registration);
+        }
+    }
+
+    #[cold]
+    fn offer_slowly(
+        self: &Arc<Self>,
+        cell: CellRef,
+        why: NoRoom,
+        offer: &Offer<'_>,
+    ) -> Result<(), Reason> {
+        if why == NoRoom::Closed {
+            return Err(Reason::Closed);
+        }
+        let depth = frames::depth(self.address());
+        let (policy, inside) = (self.config.when_full, self.config.inside);
+        let may_wait = offer.patience != Patience::Try;
+        match decide::on_full(policy, inside, may_wait, depth, MAX_DEPTH) {
+            OnFull::Refuse(reason) => Err(reason),
+            OnFull::Wait(limit) => {
+                self.wait_for_room(limit, offer.patience, offer.token, |standing| {
+                    self.queue.push_cell(cell, standing)
+                })
+            }
+            OnFull::EvictNew => {
+                self.ledger.accepted.fetch_add(1, SeqCst);
+                if cell.claim_queued(Cause::Shutdown).is_some() {
+                    settle::settle_unstarted(cell, Kind::Evicted, None, self);
+                }
+                Ok(())
+            }
+            OnFull::EvictOldest => self.evict_until_room(cell),
+            OnFull::RunHere => {
+                self.run_on_this_thread(cell);
+                Ok(())
+            }
+        }
+    }
+
+    /// DropOldest: takes the head as a worker would, settles it here, and tries again.
+    fn evict_until_room(self: &Arc<Self>, cell: CellRef) -> Result<(), Reason> {
+        loop {
+            match self.queue.push_cell(cell, Standing::Newcomer) {
+                Ok(()) => {
+                    self.task_added();
+                    return Ok(());
+                }
+                Err(NoRoom::Closed) => return Err(Reason::Closed),
+                Err(NoRoom::Full) => {
+                    let claim = |c: CellRef| c.claim_queued(Cause::Shutdown).is_some();
+                    if let Some(oldest) = self.queue.take(false, claim) {
+                        settle::settle_item(oldest, Kind::Evicted, None, self);
+                    }
+                }
+            }
+        }
+    }
+
+    /// CallerRuns and RunInline: a task of the pool, on this thread.
+    fn run_on_this_thread(self: &Arc<Self>, cell: CellRef) {
+        self.ledger.accepted.fetch_add(1, SeqCst);
+        // The cell was never offered to a queue, so nobody can be there first.
+        let claimed = cell.claim_start();
+        debug_assert!(claimed, "an unqueued cell was claimed by somebody else");
+        self.run_here(cell);
+    }
+
+    /// Runs a claimed task on this thread: on top of a worker's task, or for a caller.
+    pub(crate) fn run_here(self: &Arc<Self>, cell: CellRef) {
+        frames::with_line(self.address(), |line| {
+            match line {
+                Some(line) => {
+                    self.ledger.nested.fetch_add(1, SeqCst);
+                    count_nested(line);
+                }
+                None => {
+                    self.ledger.on_caller.fetch_add(1, SeqCst);
+                    self.ledger.started.fetch_add(1, SeqCst);
+                    self.callers.lock().push(cell);
+                }
+            }
+            let env = RunEnv { core: self, line, state: std::ptr::null_mut() };
+            frames::enter(self.address(), None, || run_claimed(cell, &env));
+            if line.is_none() {
+                self.callers.lock().retain(|other| *other != cell);
+                self.settled();
+            }
+        });
+    }
+
+    fn wait_for_room(
+        &self,
+        limit: std::time::Duration,
+        patience: Patience,
+        token: Option<&crate::token::Token>,
+        mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
+    ) -> Result<(), Reason> {
+        let now = self.clock.now();
+        let own = match patience {
+            Patience::Until(at) => now.after(at.saturating_duration_since(Instant::now())),
+            Patience::For(d) => now.after(d),
+            Patience::Policy | Patience::Try => Ticks::NEVER,
+        };
+        let deadline = now.after(limit).min(own);
+        let waited = with_parker(|parker, waker| {
+            let _woken_by = token.map(|t| t.register(Listener::Waker(waker.clone())));
+            let cancelled = || token.is_some_and(crate::token::Token::is_cancelled);
+            let (queue, clock) = (&self.queue, &self.clock);
+            self.lobby.wait(queue, clock, deadline, parker, cancelled, &mut push)
+        });
+        match waited {
+            Waited::Admitted => {
+                self.task_added();
+                Ok(())
+            }
+            Waited::Closed => Err(Reason::Closed),
+            Waited::TimedOut => Err(Reason::TimedOut),
+            Waited::Cancelled => Err(Reason::Cancelled),
+        }
+    }
+}

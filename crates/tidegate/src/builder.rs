@@ -1,0 +1,469 @@
+//! How a pool is described and started.
+
+use std::any::Any;
+use std::fmt::{self, Display};
+use std::io;
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::core::Core;
+use crate::event::Event;
+use crate::ids::WorkerId;
+use crate::lot::MAX_WORKERS;
+use crate::pool::Pool;
+use crate::report::Shutdown;
+use crate::roster::Phase;
+use crate::spawn::{self, Spawner};
+use crate::supervisor::supervise;
+use crate::token::{Listener, Token};
+use crate::unobserved::Unobserved;
+
+/// What a submit does when the queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// Waits for room, in order of arrival.
+    #[default]
+    Wait,
+    /// Waits at most this long, then refuses with `TimedOut`.
+    WaitFor(Duration),
+    /// Refuses with `Full`.
+    Reject,
+    /// Accepts the new task and settles it as evicted at once.
+    DropNewest,
+    /// Settles the oldest queued task as evicted and takes the new one.
+    DropOldest,
+    /// Runs it on the caller's thread, as a task of the pool.
+    CallerRuns,
+}
+
+/// What a submit that would have to wait does inside a task of the same pool, where
+/// waiting could never end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Inside {
+    /// Refuses with `WouldDeadlock`.
+    #[default]
+    Refuse,
+    /// Runs the new task at once, on top of the running one.
+    RunInline,
+}
+
+/// How many workers a pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workers(usize);
+
+impl From<usize> for Workers {
+    fn from(count: usize) -> Workers {
+        Workers(count)
+    }
+}
+
+/// Why a pool could not be built: the setting or the cause, and what to do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A setting is out of range.
+    Setting {
+        /// The setting's name, as in the builder.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What would be right.
+        expected: String,
+    },
+    /// The operating system refused a thread.
+    Spawn(io::Error),
+    /// The first worker's hook or state failed: its message.
+    Worker(String),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Setting { key, value, expected } => {
+                write!(f, "pool setting `{key}` is {value}; expected {expected}")
+            }
+            BuildError::Spawn(error) => write!(
+                f,
+                "a thread of the pool could not be started: {error}; \
+                 lower `workers` or `stack_size`, or raise the process limit"
+            ),
+            BuildError::Worker(cause) => {
+                write!(f, "the pool's first worker could not start: {cause}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Spawn(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+type WorkerHook = Arc<dyn Fn(WorkerId) + Send + Sync>;
+type StateMaker = Arc<dyn Fn(WorkerId) -> Result<Box<dyn Any>, String> + Send + Sync>;
+
+/// The validated settings of a running pool.
+pub(crate) struct Config {
+    pub(crate) name: String,
+    pub(crate) workers: usize,
+    pub(crate) queue: usize,
+    pub(crate) when_full: WhenFull,
+    pub(crate) inside: Inside,
+    pub(crate) callers_may_help: bool,
+    pub(crate) grace: Duration,
+    pub(crate) max_abandoned: usize,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) on_worker_start: Option<WorkerHook>,
+    pub(crate) on_worker_stop: Option<WorkerHook>,
+    pub(crate) worker_state: Option<StateMaker>,
+    pub(crate) on_unobserved: Option<Arc<dyn Fn(&Unobserved) + Send + Sync>>,
+    pub(crate) on_parent_cancel: Shutdown,
+    pub(crate) restart_backoff: (Duration, Duration),
+    pub(crate) clock: Clock,
+    pub(crate) spawner: Option<Arc<Spawner>>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("workers", &self.workers)
+            .field("queue", &self.queue)
+            .field("when_full", &self.when_full)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Describes a pool; [`build`](Builder::build) starts it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Pool, Shutdown, WhenFull};
+///
+/// let pool = Pool::builder("resize")
+///     .workers(4)
+///     .queue(100)
+///     .when_full(WhenFull::WaitFor(Duration::from_millis(50)))
+///     .grace(Duration::from_secs(1))
+///     .build()?;
+/// pool.shutdown(Shutdown::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder<S = ()> {
+    config: Config,
+    max_abandoned: Option<usize>,
+    parent: Option<Token>,
+    state: PhantomData<fn(&mut S)>,
+}
+
+impl<S> fmt::Debug for Builder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Builder").field(&self.config).finish()
+    }
+}
+
+impl Builder<()> {
+    pub(crate) fn new(name: String) -> Builder<()> {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        Builder {
+            config: Config {
+                name,
+                workers,
+                queue: 1_000,
+                when_full: WhenFull::Wait,
+                inside: Inside::Refuse,
+                callers_may_help: false,
+                grace: Duration::from_secs(5),
+                max_abandoned: workers,
+                stack_size: None,
+                on_worker_start: None,
+                on_worker_stop: None,
+                worker_state: None,
+                on_unobserved: None,
+                on_parent_cancel: Shutdown::hard(),
+                restart_backoff: (Duration::from_millis(10), Duration::from_secs(5)),
+                clock: Clock::system(),
+                spawner: None,
+            },
+            max_abandoned: None,
+            parent: None,
+            state: PhantomData,
+        }
+    }
+}
+
+impl<S: 'static> Builder<S> {
+    /// How many threads run tasks. Default: the machine's parallelism.
+    pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
+        self.config.workers = workers.into().0;
+        self
+    }
+
+    /// How many tasks may wait. 0: a task is accepted only if a worker is idle.
+    /// Default: 1,000. There is no unbounded queue.
+    pub fn queue(mut self, places: usize) -> Self {
+        self.config.queue = places;
+        self
+    }
+
+    /// What a submit does when the queue is full. Default: it waits.
+    pub fn when_full(mut self, policy: WhenFull) -> Self {
+        self.config.when_full = policy;
+        self
+    }
+
+    /// What a submit that would wait does inside a task of this pool. Default: refuse.
+    pub fn when_full_inside(mut self, inside: Inside) -> Self {
+        self.config.inside = inside;
+        self
+    }
+
+    /// Lets a thread outside the pool that waits for a handle run that task itself, if it
+    /// is the only queued one and a worker is idle, in that worker's place. Saves a
+    /// wake-up; the task then runs on the caller's thread. Default: off.
+    pub fn callers_may_help(mut self, yes: bool) -> Self {
+        self.config.callers_may_help = yes;
+        self
+    }
+
+    /// How long a running task has after it was told to stop, before it is abandoned.
+    /// Default: 5 s; 0 is allowed.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.config.grace = grace;
+        self
+    }
+
+    /// How many abandoned workers are replaced at a time. Default: as many as workers.
+    pub fn max_abandoned(mut self, threads: usize) -> Self {
+        self.max_abandoned = Some(threads);
+        self
+    }
+
+    /// The stack of each worker, in bytes. Default: the platform's.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.config.stack_size = Some(bytes);
+        self
+    }
+
+    /// Runs on each worker's thread before its first task. A panic here ends the worker,
+    /// which is started again after a back-off; on the first worker it fails the build.
+    pub fn on_worker_start(mut self, hook: impl Fn(WorkerId) + Send + Sync + 'static) -> Self {
+        self.config.on_worker_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Runs on each worker's thread after its last task.
+    pub fn on_worker_stop(mut self, hook: impl Fn(WorkerId) + Send + Sync + 'static) -> Self {
+        self.config.on_worker_stop = Some(Arc::new(hook));
+        self
+    }
+
+    /// Gives each worker a state of its own, made on its thread; tasks submitted with
+    /// [`submit_with`](Pool::submit_with) get it as `&mut`. It is made anew after a task
+    /// panicked.
+    ///
+    /// While a task holds the state nothing else may run on that worker, so in such a pool
+    /// CallerRuns, [`Inside::RunInline`] and helping are build errors, and waiting inside a
+    /// task for a *queued* task of the same pool is refused.
+    pub fn worker_state<S2: 'static>(
+        self,
+        make: impl Fn(WorkerId) -> S2 + Send + Sync + 'static,
+    ) -> Builder<S2> {
+        self.try_worker_state(move |id| Ok::<S2, std::convert::Infallible>(make(id)))
+    }
+
+    /// As [`worker_state`](Builder::worker_state), for a state that may fail to be made: the worker then is
+    /// restarted with back-off, and the first one fails the build.
+    pub fn try_worker_state<S2: 'static, E: Display>(
+        self,
+        make: impl Fn(WorkerId) -> Result<S2, E> + Send + Sync + 'static,
+    ) -> Builder<S2> {
+        let mut config = self.config;
+        config.worker_state = Some(Arc::new(move |id| match make(id) {
+            Ok(state) => Ok(Box::new(state) as Box<dyn Any>),
+            Err(error) => Err(error.to_string()),
+        }));
+        Builder {
+            config,
+            max_abandoned: self.max_abandoned,
+            parent: self.parent,
+            state: PhantomData,
+        }
+    }
+
+    /// Told about errors and panics that nobody else will see: those of fire-and-forget
+    /// tasks, of handles dropped unread, of callbacks and hooks. Default: a rate-limited
+    /// line on stderr.
+    pub fn on_unobserved(mut self, hook: impl Fn(&Unobserved) + Send + Sync + 'static) -> Self {
+        self.config.on_unobserved = Some(Arc::new(hook));
+        self
+    }
+
+    /// Shuts the pool down when `token` is cancelled; Hard, unless
+    /// [`on_parent_cancel`](Builder::on_parent_cancel) says otherwise.
+    pub fn parent(mut self, token: &Token) -> Self {
+        self.parent = Some(token.clone());
+        self
+    }
+
+    /// How the pool shuts down when its parent token is cancelled.
+    pub fn on_parent_cancel(mut self, how: Shutdown) -> Self {
+        self.config.on_parent_cancel = how;
+        self
+    }
+
+    /// The first and the longest pause before a worker that died is started again.
+    /// Default: 10 ms to 5 s.
+    pub fn restart_backoff(mut self, range: RangeInclusive<Duration>) -> Self {
+        self.config.restart_backoff = (*range.start(), *range.end());
+        self
+    }
+
+    /// Where the pool takes its time from; for tests, [`Clock::manual`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.config.clock = clock;
+        self
+    }
+
+    /// Starts threads in place of `std::thread::Builder::spawn`: to set priorities or
+    /// affinities, or to make it fail in a test.
+    pub fn spawner(
+        mut self,
+        spawner: impl Fn(
+            std::thread::Builder,
+            Box<dyn FnOnce() + Send>,
+        ) -> io::Result<std::thread::JoinHandle<()>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.config.spawner = Some(Arc::new(spawner));
+        self
+    }
+
+    /// Starts the pool. Returns once the first worker is ready to run a task; a failure of
+    /// its thread, hook or state is an error here, later ones are restarted.
+    pub fn build(self) -> Result<Pool<S>, BuildError> {
+        let parent = self.parent.clone();
+        let core = Core::new(self.validate()?);
+        start(&core)?;
+        if let Some(parent) = parent {
+            let listener = Listener::Pool(Arc::downgrade(&core));
+            let registration = parent.register(listener);
+            if registration.is_none() {
+                core.parent_cancelled();
+            }
+            return Ok(Pool::new(core, registration));
+        }
+        Ok(Pool::new(core, None))
+    }
+
+    fn validate(self) -> Result<Config, BuildError> {
+        let wrong = |key, value: String, expected: String| {
+            Err(BuildError::Setting { key, value, expected })
+        };
+        let mut c = self.config;
+        c.max_abandoned = self.max_abandoned.unwrap_or(c.workers);
+        if c.name.is_empty() || c.name.contains('\0') {
+            let expected = "a name that is not empty and has no NUL: it names threads";
+            return wrong("name", format!("{:?}", c.name), expected.into());
+        }
+        if c.workers == 0 || c.workers > MAX_WORKERS {
+            return wrong("workers", c.workers.to_string(), format!("1 to {MAX_WORKERS}"));
+        }
+        if c.queue as u64 > u64::from(u32::MAX) {
+            return wrong("queue", c.queue.to_string(), format!("0 to {}", u32::MAX));
+        }
+        if c.queue == 0 && c.when_full == WhenFull::DropOldest {
+            let expected = "another policy: a queue of 0 has no oldest task to drop";
+            return wrong("when_full", "DropOldest with queue 0".into(), expected.into());
+        }
+        if c.restart_backoff.0 > c.restart_backoff.1 {
+            let value = format!("{:?}..={:?}", c.restart_backoff.0, c.restart_backoff.1);
+            return wrong("restart_backoff", value, "a range that is not empty".into());
+        }
+        if c.worker_state.is_some() {
+            let needs = "without worker_state: tasks must stay on the worker that owns the state";
+            if c.when_full == WhenFull::CallerRuns {
+                return wrong("when_full", "CallerRuns".into(), needs.into());
+            }
+            if c.inside == Inside::RunInline {
+                return wrong("when_full_inside", "RunInline".into(), needs.into());
+            }
+            if c.callers_may_help {
+                return wrong("callers_may_help", "true".into(), needs.into());
+            }
+        }
+        Ok(c)
+    }
+}
+
+/// First worker, then supervisor, then the others: a build that fails leaves nothing.
+fn start(core: &Arc<Core>) -> Result<(), BuildError> {
+    let first = Event::new();
+    let line = core.roster.lock().add();
+    core.start_worker(&line, Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
+    if let Err(cause) = first.wait() {
+        let leaving = loop {
+            let mut roster = core.roster.lock();
+            if !roster.leaving.is_empty() {
+                break std::mem::take(&mut roster.leaving);
+            }
+            drop(roster);
+            crate::sync::thread::yield_now();
+        };
+        leaving.into_iter().for_each(spawn::Joiner::join);
+        return Err(BuildError::Worker(cause));
+    }
+    let (own, name) = (Arc::clone(core), format!("{}-supervisor", core.name));
+    let spawned =
+        spawn::spawn(name, None, core.config.spawner.as_ref(), move || supervise(own));
+    match spawned {
+        Ok(thread) => *core.ending.supervisor.lock() = Some(thread),
+        Err(error) => {
+            undo(core);
+            return Err(BuildError::Spawn(error));
+        }
+    }
+    for _ in 1..core.config.workers {
+        let line = core.roster.lock().add();
+        if let Err(error) = core.start_worker(&line, None) {
+            // The supervisor will: spawn failure after the first never fails the pool.
+            let cause = format!("thread could not be started: {error}");
+            if let Some(entry) = core.roster.lock().find(line.id) {
+                entry.phase = Phase::Restarting { at: core.clock.now(), cause };
+            }
+            core.wake_supervisor();
+        }
+    }
+    Ok(())
+}
+
+/// Sends the first worker home.
+fn undo(core: &Arc<Core>) {
+    use crate::core::STOPPING;
+    core.queue.close();
+    core.flags.fetch_or(STOPPING, crate::sync::atomic::Ordering::SeqCst);
+    core.lot.kick_all();
+    loop {
+        let mut roster = core.roster.lock();
+        if roster.entries.is_empty() {
+            let leaving = std::mem::take(&mut roster.leaving);
+            drop(roster);
+            leaving.into_iter().for_each(spawn::Joiner::join);
+            return;
+        }
+        drop(roster);
+        crate::sync::thread::yield_now();
+    }
+}

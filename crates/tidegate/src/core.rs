@@ -1,0 +1,433 @@
+//! The heart of a pool: what workers, supervisor, callers and handles share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use crate::builder::Config;
+use crate::cell::CellRef;
+use crate::clock::Clock;
+use crate::decide::Closing;
+use crate::event::{Event, wake_quietly};
+use crate::ids::{TaskId, TaskInfo};
+use crate::ledger::{Ledger, Reading, Totals};
+use crate::lobby::Lobby;
+use crate::lot::Lot;
+use crate::outcome::Cause;
+use crate::panics::{Panic, quietly};
+use crate::parker::Parker;
+use crate::queue::Queue;
+use crate::reaper::{Chore, Reaper};
+use crate::report::Report;
+use crate::roster::Roster;
+use crate::settle;
+use crate::snapshot::{PoolState, Snapshot};
+use crate::spawn::Joiner;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
+use crate::sync::{Lock, Padded, snooze};
+use crate::unobserved::{StderrLimiter, Unobserved, UnobservedKind};
+
+// Bits of `Core::flags`, which workers read before each task.
+pub(crate) const PAUSED: u32 = 1;
+/// Workers leave once the queue is drained.
+pub(crate) const STOPPING: u32 = 2;
+/// Whatever starts is told to stop at once.
+pub(crate) const HARD: u32 = 4;
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) name: Arc<str>,
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) queue: Queue,
+    pub(crate) lot: Lot,
+    pub(crate) lobby: Lobby,
+    pub(crate) ledger: Ledger,
+    pub(crate) flags: Padded<AtomicU32>,
+    /// How many workers there should be.
+    target: AtomicUsize,
+    pub(crate) roster: Lock<Roster>,
+    pub(crate) control: Lock<Control>,
+    pub(crate) reaper: Lock<Reaper>,
+    /// Tasks that callers run on their own threads.
+    pub(crate) callers: Lock<Vec<CellRef>>,
+    /// Who waits for which running task, by thread: for cycles (R9).
+    pub(crate) waits: Lock<HashMap<u64, CellRef>>,
+    /// Threads and futures that want to hear when something has settled.
+    watchers: AtomicU32,
+    watcher_wakers: Lock<Vec<std::task::Waker>>,
+    pub(crate) supervisor: Arc<Parker>,
+    pub(crate) ending: Arc<Ending>,
+    stderr: StderrLimiter,
+    pid: u32,
+}
+
+/// The phase of the pool, under one lock.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    pub(crate) closing: Option<Closing>,
+    /// Outcomes when the shutdown began.
+    pub(crate) baseline: Totals,
+    pub(crate) cancelled_tasks: Vec<TaskInfo>,
+    /// No worker could be made for what was queued (S9).
+    pub(crate) lost_workers: bool,
+    pub(crate) abandoned_workers: usize,
+}
+
+/// Outlives the core: where the report appears.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) report: Arc<Event<Arc<Report>>>,
+    pub(crate) supervisor: Lock<Option<Joiner>>,
+    pub(crate) joined: Arc<Event<()>>,
+}
+
+impl Core {
+    pub(crate) fn new(config: Config) -> Arc<Core> {
+        let core = Arc::new(Core {
+            name: Arc::from(config.name.as_str()),
+            clock: config.clock.clone(),
+            queue: Queue::new(config.queue, config.workers),
+            lot: Lot::new(),
+            lobby: Lobby::new(),
+            ledger: Ledger::default(),
+            flags: Padded(AtomicU32::new(0)),
+            target: AtomicUsize::new(config.workers),
+            roster: Lock::default(),
+            control: Lock::default(),
+            reaper: Lock::default(),
+            callers: Lock::default(),
+            waits: Lock::default(),
+            watchers: AtomicU32::new(0),
+            watcher_wakers: Lock::default(),
+            supervisor: Parker::new(),
+            ending: Arc::new(Ending {
+                report: Event::new(),
+                supervisor: Lock::new(None),
+                joined: Event::new(),
+            }),
+            stderr: StderrLimiter::default(),
+            pid: std::process::id(),
+            config,
+        });
+        registry::add(&core);
+        core
+    }
+
+    /// The pool whose core has this address, if it still is there. For those who hold
+    /// only a cell.
+    pub(crate) fn find(address: *mut ()) -> Option<Arc<Core>> {
+        registry::find(address)
+    }
+
+    pub(crate) fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+
+    pub(crate) fn target(&self) -> usize {
+        self.target.load(SeqCst)
+    }
+
+    pub(crate) fn set_target(&self, workers: usize) {
+        self.target.store(workers, SeqCst);
+    }
+
+    /// False in a child made by `fork`: it has the memory of a pool but no workers.
+    pub(crate) fn is_own_process(&self) -> bool {
+        std::process::id() == self.pid
+    }
+
+    // ------------------------------------------------------------ waking
+
+    /// A task was published: somebody must be awake for it.
+    #[inline(always)]
+    pub(crate) fn task_added(&self) {
+        if self.lot.needs_wake() {
+            self.wake_for_task();
+        }
+    }
+
+    /// A wake-up costs a hundred short tasks: if somebody is at work, give it a moment.
+    #[cold]
+    fn wake_for_task(&self) {
+        if self.flags.load(SeqCst) & PAUSED != 0 && self.queue.bound() != 0 {
+            return;
+        }
+        let before = self.queue.head();
+        if !self.lot.all_asleep(self.target() as u64) {
+            for _ in 0..12 {
+                crate::sync::spin_loop();
+                crate::sync::spin_loop();
+                if self.queue.head() != before && self.queue.is_empty()
+                    || self.lot.somebody_searches()
+                {
+                    return;
+                }
+            }
+        }
+        self.lot.wake_one();
+    }
+
+    /// Somebody who could have taken a task goes: pass it on.
+    pub(crate) fn wake_for_rest(&self) {
+        if self.queue.looks_nonempty() {
+            self.lot.wake_one();
+        }
+    }
+
+    pub(crate) fn wake_supervisor(&self) {
+        self.supervisor.unpark();
+    }
+
+    /// Something settled, or a worker has nothing left to do: watchers look again.
+    #[inline]
+    pub(crate) fn settled(&self) {
+        // The one fence of the crate outside `worker.rs`: outcomes are plain stores, and
+        // this orders them before the look, against the RMW and fence in `watch`.
+        fence(SeqCst);
+        if self.watchers.load(SeqCst) != 0 {
+            self.wake_watchers();
+        }
+    }
+
+    #[cold]
+    fn wake_watchers(&self) {
+        let wakers = std::mem::take(&mut *self.watcher_wakers.lock());
+        wake_quietly(wakers);
+        self.wake_supervisor();
+    }
+
+    /// Runs `f` while `settled` reports to wakers left by `watch`.
+    pub(crate) fn watching<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Done<'a>(&'a AtomicU32);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, SeqCst);
+            }
+        }
+        self.watchers.fetch_add(1, SeqCst);
+        let _done = Done(&self.watchers);
+        fence(SeqCst);
+        f()
+    }
+
+    /// The supervisor of a closing pool watches for good.
+    pub(crate) fn watch_forever(&self) {
+        self.watchers.fetch_add(1, SeqCst);
+        fence(SeqCst);
+    }
+
+    /// Leaves a waker for the next `settled`.
+    pub(crate) fn watch(&self, waker: &std::task::Waker) {
+        let waker = waker.clone();
+        let mut wakers = self.watcher_wakers.lock();
+        if !wakers.iter().any(|w| w.will_wake(&waker)) {
+            wakers.push(waker);
+        }
+    }
+
+    // ------------------------------------------------------------ stopping
+
+    /// Tells a running cell task to stop, without running user code.
+    pub(crate) fn tell(self: &Arc<Self>, cell: CellRef, cause: Cause) -> bool {
+        match cell.request_stop(cause, self.clock.now().0) {
+            None => false,
+            Some(has_token) => {
+                if has_token && let Some(token) = settle::own_token(cell) {
+                    self.reap(Chore::CancelToken(token));
+                }
+                self.wake_supervisor();
+                true
+            }
+        }
+    }
+
+    /// S3: the parent token was cancelled, on whatever thread.
+    pub(crate) fn parent_cancelled(self: &Arc<Self>) {
+        self.reap(Chore::Shutdown(self.config.on_parent_cancel));
+    }
+
+    /// R9, S7: cancels the task that the roster showed under `id`.
+    pub(crate) fn cancel_task(self: &Arc<Self>, id: TaskId) -> bool {
+        if id.hi & 1 == 0 {
+            // Ids are only made by us, from cells, which live for ever.
+            let cell = CellRef::from_parts(id.hi as *mut (), id.lo);
+            let mine = std::ptr::eq(cell.cell().core.load(SeqCst).cast_const(), self.address());
+            return mine && settle::cancel(cell, Cause::Handle, settle::Who::Caller);
+        }
+        let line = {
+            let mut roster = self.roster.lock();
+            let id = crate::ids::WorkerId((id.hi >> 1) as u32);
+            roster.find(id).map(|entry| Arc::clone(&entry.line))
+        };
+        let Some(line) = line else { return false };
+        match line.inline_running() {
+            Some(run) if run >> 2 == id.lo => {
+                self.tell_inline(&line, run);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An inline task has no ear; it can only be given up after the grace.
+    pub(crate) fn tell_inline(&self, line: &crate::worker::WorkerLine, run: u64) {
+        line.told_run.store(run, SeqCst);
+        line.told.store(self.clock.now().0.max(1), SeqCst);
+        self.wake_supervisor();
+    }
+
+    // ------------------------------------------------------------ telling
+
+    /// O6: nothing fails in silence.
+    pub(crate) fn unobserved(
+        &self,
+        kind: UnobservedKind,
+        name: &'static str,
+        id: Option<TaskId>,
+        message: String,
+    ) {
+        let event = Unobserved { pool: Arc::clone(&self.name), kind, name, id, message };
+        match &self.config.on_unobserved {
+            None => self.stderr.report(&event, self.clock.now().0),
+            Some(hook) => {
+                if let Err(panic) = quietly(|| hook(&event)) {
+                    self.ledger.hook_panics.fetch_add(1, Relaxed);
+                    self.discard(panic);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn hook_panicked(&self, which: &'static str, panic: Panic) {
+        self.ledger.hook_panics.fetch_add(1, Relaxed);
+        let message = format!("{which}: {}", panic.message());
+        self.unobserved(UnobservedKind::HookPanicked, "", None, message);
+        self.discard(panic);
+    }
+
+    // ------------------------------------------------------------ reading
+
+    /// Outcomes, then starts, then accepted: see `ledger.rs`.
+    pub(crate) fn reading(&self) -> Reading {
+        let roster = self.roster.lock();
+        let mut outcomes = roster.folded;
+        outcomes.add(&self.ledger.outcomes);
+        for entry in &roster.entries {
+            outcomes.add(entry.line.outcomes());
+        }
+        let unstarted = self.ledger.unstarted.load(SeqCst);
+        let mut started = roster.folded_started + self.ledger.started.load(SeqCst);
+        for entry in &roster.entries {
+            started += entry.line.started();
+        }
+        let accepted = self.ledger.accepted.load(SeqCst) + self.queue.accepted();
+        Reading::new(outcomes, unstarted, started, accepted)
+    }
+
+    /// Everything accepted is settled and every callback has returned.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ledger.callbacks.load(SeqCst) == 0
+            && self.reading().is_idle()
+            // A callback is counted before its outcome, so look once more.
+            && self.ledger.callbacks.load(SeqCst) == 0
+    }
+
+    pub(crate) fn state(&self) -> PoolState {
+        if let Some(report) = self.ending.report.get() {
+            return PoolState::Stopped { complete: report.complete };
+        }
+        if let Some(closing) = self.control.lock().closing {
+            return PoolState::Closing(closing.mode);
+        }
+        if self.flags.load(SeqCst) & PAUSED != 0 {
+            return PoolState::Paused;
+        }
+        if self.queue.is_closed() { PoolState::Closed } else { PoolState::Running }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let reading = self.reading();
+        let (live, stuck) = {
+            let roster = self.roster.lock();
+            (roster.live() as u64, roster.stuck() as u64)
+        };
+        let ledger = &self.ledger;
+        let read = |counter: &AtomicU64| counter.load(SeqCst);
+        let mut s = Snapshot::default();
+        s.pool = Arc::clone(&self.name);
+        s.state = self.state();
+        s.accepted = reading.accepted;
+        s.refused = ledger.refused();
+        s.queued = reading.queued;
+        s.running = reading.running;
+        s.completed = reading.outcomes.completed;
+        s.failed = reading.outcomes.failed;
+        s.panicked = reading.outcomes.panicked;
+        s.timed_out = reading.outcomes.timed_out;
+        s.cancelled = reading.outcomes.cancelled;
+        s.evicted = reading.outcomes.evicted;
+        s.abandoned = reading.outcomes.abandoned;
+        s.on_caller = read(&ledger.on_caller);
+        s.nested = read(&ledger.nested);
+        s.stuck = stuck;
+        s.late_returns = read(&ledger.late_returns);
+        s.callback_panics = read(&ledger.callback_panics);
+        s.drop_panics = read(&ledger.drop_panics);
+        s.hook_panics = read(&ledger.hook_panics);
+        s.worker_restarts = read(&ledger.restarts);
+        s.workers = self.target() as u64;
+        s.live_workers = live;
+        s.idle_workers = self.lot.idle().min(live);
+        s.queue_capacity = self.queue.bound();
+        s.waiting_submitters = u64::from(self.lobby.waiting());
+        s
+    }
+
+    /// Takes everything that is queued, also what is just being published.
+    pub(crate) fn drain_queue(&self, claim: impl Fn(CellRef) -> bool) -> Vec<crate::queue::Item> {
+        let mut items = Vec::new();
+        let mut step = 0;
+        while !self.queue.is_drained() {
+            match self.queue.take(false, &claim) {
+                Some(item) => items.push(item),
+                None => {
+                    snooze(step);
+                    step += 1;
+                }
+            }
+        }
+        items
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        registry::remove(self.address());
+    }
+}
+
+/// All living cores by address. A leaf: nothing is called while it is locked.
+mod registry {
+    use super::*;
+
+    static CORES: RwLock<Option<HashMap<usize, Weak<Core>>>> = RwLock::new(None);
+
+    pub(super) fn add(core: &Arc<Core>) {
+        let mut cores = CORES.write().unwrap_or_else(PoisonError::into_inner);
+        let cores = cores.get_or_insert_default();
+        cores.insert(core.address() as usize, Arc::downgrade(core));
+    }
+
+    pub(super) fn find(address: *mut ()) -> Option<Arc<Core>> {
+        let cores = CORES.read().unwrap_or_else(PoisonError::into_inner);
+        cores.as_ref()?.get(&(address as usize))?.upgrade()
+    }
+
+    pub(super) fn remove(address: *const ()) {
+        let mut cores = CORES.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cores) = cores.as_mut() {
+            cores.remove(&(address as usize));
+        }
+    }
+}

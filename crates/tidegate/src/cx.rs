@@ -1,0 +1,118 @@
+//! What a running task knows about itself.
+
+use std::time::Duration;
+
+use crate::cell::CellRef;
+use crate::clock::Ticks;
+use crate::extras;
+use crate::ids::{ExternalId, TaskId, WorkerId};
+use crate::outcome::{Cause, Stop};
+use crate::settle::{self, RunEnv};
+use crate::token::Token;
+
+/// The context of a running task: was it told to stop, by whom, and what is it called?
+///
+/// Every closure that is submitted through [`Pool::task`](crate::Pool::task) gets one.
+/// [`check`](Cx::check) is one relaxed load: call it in inner loops.
+///
+/// ```
+/// use tidegate::{Pool, Shutdown, Stop};
+///
+/// let pool = Pool::builder("sums").workers(1).build()?;
+/// let sum = pool.task("sum").submit_result(|cx| {
+///     let mut sum = 0u64;
+///     for n in 0..1_000 {
+///         cx.check()?; // leaves early when told to
+///         sum += n;
+///     }
+///     Ok::<u64, Stop>(sum)
+/// })?;
+/// assert_eq!(sum.wait()?, 499_500);
+/// pool.shutdown(Shutdown::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Cx {
+    cell: CellRef,
+    worker: Option<WorkerId>,
+    started: Option<Ticks>,
+    name: &'static str,
+}
+
+impl Cx {
+    #[inline(always)]
+    pub(crate) fn new(cell: CellRef, env: &RunEnv<'_>) -> Cx {
+        let name = cell.name().unwrap_or("");
+        // A clock costs as much as a short task: only tasks that have a name pay for it.
+        let started = (!name.is_empty()).then(|| env.core.clock.now());
+        Cx { cell, worker: env.line.map(|line| line.id), started, name }
+    }
+
+    pub(crate) fn started(&self) -> Option<Ticks> {
+        self.started
+    }
+
+    /// `Err` once the task was told to stop; made for `?` in closures whose error is
+    /// `From<Stop>`.
+    #[inline]
+    pub fn check(&self) -> Result<(), Stop> {
+        match self.cell.stop_requested() {
+            None => Ok(()),
+            Some(cause) => Err(Stop { cause }),
+        }
+    }
+
+    /// True once the task was told to stop.
+    #[inline]
+    pub fn stopping(&self) -> bool {
+        self.cell.stop_requested().is_some()
+    }
+
+    /// Who told it to stop; the first cause stays.
+    pub fn cause(&self) -> Option<Cause> {
+        self.cell.stop_requested()
+    }
+
+    /// How long until this task's limit; `None` without one.
+    pub fn time_left(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A token that is cancelled when this task is told to stop: pass it on, or await it.
+    pub fn token(&self) -> Token {
+        let token = {
+            let mut extras = extras::of_or_new(self.cell).lock();
+            if !self.cell.is_running() {
+                drop(extras); // abandoned: the cell may have another life
+                let token = Token::new();
+                token.cancel();
+                return token;
+            }
+            extras.own_token.get_or_insert_with(Token::new).clone()
+        };
+        if !self.cell.note_token() {
+            token.cancel();
+        }
+        token
+    }
+
+    /// The pool's id for this task.
+    pub fn task_id(&self) -> TaskId {
+        settle::task_id(self.cell)
+    }
+
+    /// The caller's id, if one was given.
+    pub fn external_id(&self) -> Option<ExternalId> {
+        extras::of(self.cell).and_then(|extras| extras.lock().external_id.clone())
+    }
+
+    /// The name given with [`Pool::task`](crate::Pool::task).
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The worker that runs it; `None` on a caller's thread.
+    pub fn worker_id(&self) -> Option<WorkerId> {
+        self.worker
+    }
+}

@@ -1,0 +1,479 @@
+//! The pool as its users see it.
+
+use std::fmt::{self, Display};
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::admission::Patience;
+use crate::builder::Builder;
+use crate::clock::Ticks;
+use crate::core::{Core, Ending, PAUSED};
+use crate::cx::Cx;
+use crate::frames;
+use crate::handle::Handle;
+use crate::ids::{TaskId, WorkerId};
+use crate::job::{Fallible, Plain, Told, WithState, Work};
+use crate::outcome::Cause;
+use crate::parker::with_parker;
+use crate::refused::Refused;
+use crate::report::{Report, Shutdown, ShutdownError};
+use crate::roster::Phase;
+use crate::settle::Who;
+use crate::snapshot::{PoolState, Snapshot, WorkerInfo};
+use crate::stream::Completions;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::task::{Offer, Task};
+use crate::token::Registration;
+use crate::unobserved::UnobservedKind;
+use crate::worker::STOP_AFTER_TASK;
+
+/// A bounded set of worker threads that owns the work it accepts.
+///
+/// Offering work has two ends: the pool *refuses* it, hands it back and says why; or it
+/// *accepts* it, and exactly one outcome follows. Clones are the same pool. Dropping the
+/// last one closes it and lets what was accepted drain in the background; end with
+/// [`shutdown`](Pool::shutdown), or that work is lost when `main` returns.
+///
+/// ```
+/// use tidegate::{Pool, Shutdown};
+///
+/// let pool = Pool::builder("squares").workers(2).queue(100).build()?;
+/// let nine = pool.submit(|| 3 * 3)?;
+/// pool.spawn(|| println!("fire and forget, still counted"))?;
+/// assert_eq!(nine.wait()?, 9);
+/// let report = pool.shutdown(Shutdown::default())?;
+/// assert!(report.is_success());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Pool<S = ()> {
+    owner: Arc<Owner>,
+    state: PhantomData<fn(&mut S)>,
+}
+
+/// Dropped with the last `Pool`.
+struct Owner {
+    core: Arc<Core>,
+    // The parent token's listener goes with us.
+    _parent: Option<Registration>,
+}
+
+/// When a worker that is told to stop does so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopWorker {
+    /// After the task that it runs.
+    AfterTask,
+    /// Its task is told to stop, and abandoned after the grace.
+    Hard,
+}
+
+/// Why a worker could not be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// There is no live worker with this id.
+    Unknown(WorkerId),
+    /// It is the last one: a pool without workers would strand its queue.
+    LastWorker(WorkerId),
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerError::Unknown(id) => {
+                write!(f, "no live worker has id {id}; ask `pool.roster()` for the present ones")
+            }
+            WorkerError::LastWorker(id) => write!(
+                f,
+                "worker {id} is the last one and its queue would be stranded; \
+                 recycle it, or shut the pool down"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+impl Pool<()> {
+    /// Describes a pool. The name is shown in reports and names the threads.
+    pub fn builder(name: impl Into<String>) -> Builder<()> {
+        Builder::new(name.into())
+    }
+}
+
+impl<S> Pool<S> {
+    pub(crate) fn new(core: Arc<Core>, parent: Option<Registration>) -> Self {
+        Pool { owner: Arc::new(Owner { core, _parent: parent }), state: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.owner.core
+    }
+
+    /// The name given to [`builder`](Pool::builder).
+    pub fn name(&self) -> &str {
+        &self.core().name
+    }
+
+    #[inline]
+    pub(crate) fn submit_work<W: Work + 'static>(
+        &self,
+        work: W,
+        offer: Offer<'_>,
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Inner>> {
+        match self.core().offer(work, true, offer) {
+            Ok(cell) => Ok(Handle::new(cell, self.core().config.callers_may_help)),
+            Err(refused) => Err(refused.map_work(Work::into_inner)),
+        }
+    }
+
+    pub(crate) fn spawn_work<W: Work + 'static>(
+        &self,
+        work: W,
+        offer: Offer<'_>,
+    ) -> Result<(), Refused<W::Inner>> {
+        match self.core().offer(work, false, offer) {
+            Ok(_) => Ok(()),
+            Err(refused) => Err(refused.map_work(Work::into_inner)),
+        }
+    }
+}
+
+/// Submitting.
+impl<S: 'static> Pool<S> {
+    /// Submits a closure; the handle gives its value.
+    ///
+    /// Price: no allocation for captures and results of up to 40 bytes, once warm.
+    #[inline]
+    pub fn submit<T, F>(&self, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.submit_work(Plain(f), Offer::default())
+    }
+
+    /// Submits a closure that returns a `Result`: `Err` counts as failed, and the handle
+    /// gives `TaskError::Failed`.
+    pub fn submit_result<T, E, F>(&self, f: F) -> Result<Handle<T, E>, Refused<F>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        self.submit_work(Fallible(f), Offer::default())
+    }
+
+    /// Submits a closure that gets the worker's state; see
+    /// [`Builder::worker_state`].
+    pub fn submit_with<T, F>(&self, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut S, &Cx) -> T + Send + 'static,
+    {
+        self.submit_work(WithState(f, PhantomData), Offer::default())
+    }
+
+    /// As [`submit`](Pool::submit), but never waits, whatever the policy: refuses with
+    /// `Full`.
+    pub fn try_submit<T, F>(&self, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.submit_work(Plain(f), Offer { patience: Patience::Try, ..Offer::default() })
+    }
+
+    /// As [`submit_result`](Pool::submit_result), but never waits: refuses with `Full`.
+    pub fn try_submit_result<T, E, F>(&self, f: F) -> Result<Handle<T, E>, Refused<F>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        self.submit_work(Fallible(f), Offer { patience: Patience::Try, ..Offer::default() })
+    }
+
+    /// As [`submit`](Pool::submit); a wait for room lasts at most `limit`, then it refuses
+    /// with `TimedOut`.
+    pub fn submit_timeout<T, F>(&self, limit: Duration, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.submit_work(Plain(f), Offer { patience: Patience::For(limit), ..Offer::default() })
+    }
+
+    /// Fire and forget: still bounded, counted and isolated. A panic is told to
+    /// `on_unobserved`.
+    ///
+    /// Price: no allocation for captures of up to 40 bytes, ever.
+    #[inline]
+    pub fn spawn<F>(&self, f: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.core().spawn_plain(f, Patience::Policy)
+    }
+
+    /// As [`spawn`](Pool::spawn), but never waits: refuses with `Full`.
+    pub fn try_spawn<F>(&self, f: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        self.core().spawn_plain(f, Patience::Try)
+    }
+
+    /// Fire and forget for a closure that may fail: its error is told to `on_unobserved`.
+    pub fn spawn_result<E, F>(&self, f: F) -> Result<(), Refused<F>>
+    where
+        E: Display + Send + 'static,
+        F: FnOnce() -> Result<(), E> + Send + 'static,
+    {
+        self.spawn_work(Told(Fallible(f)), Offer::default())
+    }
+
+    /// Describes a task: its name, ids, token, callback, and how long it may wait for room.
+    pub fn task(&self, name: &'static str) -> Task<'_, S> {
+        Task::new(self, name)
+    }
+
+    /// A stream of outcomes in the order in which they come. At most `window` tasks are
+    /// accepted and not yet collected.
+    pub fn stream<T: Send + 'static, E: Send + 'static>(
+        &self,
+        window: usize,
+    ) -> Completions<T, E, S> {
+        Completions::new(self.clone(), window)
+    }
+}
+
+/// Ending.
+impl<S> Pool<S> {
+    /// Accepts nothing from now on; what is queued still runs. Submitters that wait for
+    /// room are refused with `Closed`.
+    pub fn close(&self) {
+        self.core().queue.close();
+        self.core().lobby.wake_all();
+    }
+
+    /// Waits until everything accepted is settled and every callback has returned. On a
+    /// paused pool with queued tasks that is after the `resume`.
+    pub fn wait_idle(&self) -> Result<(), ShutdownError> {
+        self.wait_idle_until(Ticks::NEVER).map(|_| ())
+    }
+
+    /// As [`wait_idle`](Pool::wait_idle), at most `limit`; false if that passed.
+    pub fn wait_idle_timeout(&self, limit: Duration) -> Result<bool, ShutdownError> {
+        self.wait_idle_until(self.core().clock.now().after(limit))
+    }
+
+    fn wait_idle_until(&self, deadline: Ticks) -> Result<bool, ShutdownError> {
+        let core = self.core();
+        may_block(core)?;
+        Ok(core.watching(|| {
+            with_parker(|parker, waker| {
+                loop {
+                    core.watch(waker);
+                    if core.is_idle() {
+                        return true;
+                    }
+                    if !parker.park_until(&core.clock, deadline) {
+                        return core.is_idle();
+                    }
+                }
+            })
+        }))
+    }
+
+    /// Ends the pool and joins its threads. Every caller waits for the same end and gets
+    /// the same report; a stronger mode escalates one that is under way.
+    ///
+    /// Inside a task, callback or hook of this pool it returns
+    /// [`ShutdownError::InsideTask`]: it would wait for itself. [`close`](Pool::close) works there.
+    pub fn shutdown(&self, how: Shutdown) -> Result<Report, ShutdownError> {
+        let core = self.core();
+        may_block(core)?;
+        core.begin_shutdown(how, Who::Caller);
+        let report = core.ending.report.wait();
+        core.ending.join();
+        Ok((*report).clone())
+    }
+
+    /// As [`shutdown`](Pool::shutdown), for async code on any runtime. It begins when this
+    /// is called; what is queued is settled in the call; dropping the future leaves it going.
+    pub fn shutdown_async(&self, how: Shutdown) -> ShutdownFuture {
+        let core = self.core();
+        let error = may_block(core).err();
+        if error.is_none() {
+            core.begin_shutdown(how, Who::Caller);
+        }
+        ShutdownFuture { ending: Arc::clone(&core.ending), error }
+    }
+
+    /// Starts no queued task until [`resume`](Pool::resume). Running tasks go on, tasks are
+    /// accepted while there is room, and a task that waits for its own target still runs it.
+    pub fn pause(&self) {
+        let core = self.core();
+        let control = core.control.lock();
+        // A closing pool can't be paused: its end would never come.
+        if control.closing.is_none() {
+            core.flags.fetch_or(PAUSED, SeqCst);
+        }
+        drop(control);
+        core.lot.kick_all();
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self) {
+        let core = self.core();
+        core.flags.fetch_and(!PAUSED, SeqCst);
+        core.lot.kick_all();
+        core.wake_for_rest();
+    }
+}
+
+/// Looking and steering.
+impl<S> Pool<S> {
+    /// All counters and gauges, consistent with each other.
+    pub fn snapshot(&self) -> Snapshot {
+        self.core().snapshot()
+    }
+
+    /// The workers, the last few that ended included.
+    pub fn roster(&self) -> Vec<WorkerInfo> {
+        let now = self.core().clock.now();
+        self.core().roster.lock().list(now)
+    }
+
+    /// Where the pool is in its life.
+    pub fn state(&self) -> PoolState {
+        self.core().state()
+    }
+
+    /// Ends one worker for good: the pool has one less.
+    pub fn stop_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
+        self.order_stop(id, how, false)
+    }
+
+    /// Ends one worker and starts a fresh one in its place, with a fresh state.
+    pub fn recycle_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
+        self.order_stop(id, how, true)
+    }
+
+    fn order_stop(&self, id: WorkerId, how: StopWorker, replace: bool) -> Result<(), WorkerError> {
+        let core = self.core();
+        let line = {
+            let mut roster = core.roster.lock();
+            let positions = roster.positions();
+            let live = |entry: &&mut crate::roster::Entry| {
+                matches!(entry.phase, Phase::Live | Phase::Starting)
+                    && !entry.line.ordered(STOP_AFTER_TASK)
+            };
+            let Some(entry) = roster.find(id).filter(live) else {
+                return Err(WorkerError::Unknown(id));
+            };
+            if !replace {
+                if positions <= 1 || core.target() <= 1 {
+                    return Err(WorkerError::LastWorker(id));
+                }
+                core.set_target(core.target() - 1);
+            }
+            entry.replace = replace;
+            entry.line.orders.fetch_or(STOP_AFTER_TASK, SeqCst);
+            Arc::clone(&entry.line)
+        };
+        if how == StopWorker::Hard {
+            for cell in line.running_cells() {
+                core.tell(cell, Cause::WorkerStopped);
+            }
+            if let Some(run) = line.inline_running() {
+                core.tell_inline(&line, run);
+            }
+        }
+        core.lot.kick_all();
+        Ok(())
+    }
+
+    /// Cancels the task with this id, from a handle, the roster or a summary: settles it if
+    /// it is queued, tells it to stop if it runs. False if there is nothing to cancel.
+    pub fn cancel_task(&self, id: TaskId) -> bool {
+        self.core().cancel_task(id)
+    }
+}
+
+/// Errors where a blocking call on this pool could never return.
+fn may_block(core: &Core) -> Result<(), ShutdownError> {
+    if frames::depth(core.address()) > 0 {
+        return Err(ShutdownError::InsideTask);
+    }
+    if !core.is_own_process() {
+        return Err(ShutdownError::Forked);
+    }
+    Ok(())
+}
+
+impl Ending {
+    /// Waits for the supervisor's thread; one caller joins, the others wait for that.
+    fn join(&self) {
+        let thread = self.supervisor.lock().take();
+        match thread {
+            Some(thread) => {
+                thread.join();
+                self.joined.set(());
+            }
+            None => self.joined.wait(),
+        }
+    }
+}
+
+/// The end of a pool, as a future; see [`Pool::shutdown_async`].
+#[must_use = "the shutdown is under way; await it to know its end"]
+#[derive(Debug)]
+pub struct ShutdownFuture {
+    ending: Arc<Ending>,
+    error: Option<ShutdownError>,
+}
+
+impl Future for ShutdownFuture {
+    type Output = Result<Report, ShutdownError>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(error) = self.error {
+            return Poll::Ready(Err(error));
+        }
+        self.ending.report.poll(cx).map(|report| Ok((*report).clone()))
+    }
+}
+
+impl Drop for Owner {
+    /// S6: closes, never blocks, never joins.
+    fn drop(&mut self) {
+        if self.core.control.lock().closing.is_some() {
+            return; // it ends, or has ended, by itself
+        }
+        self.core.queue.close();
+        let reading = self.core.reading();
+        let left = reading.accepted - reading.outcomes.sum();
+        if left > 0 {
+            let message = "call `shutdown` before the last `Pool` goes".to_owned();
+            self.core.unobserved(UnobservedKind::DroppedWithWork(left), "", None, message);
+        }
+        self.core.begin_shutdown(Shutdown::light(), Who::Watcher);
+    }
+}
+
+impl<S> Clone for Pool<S> {
+    fn clone(&self) -> Self {
+        Pool { owner: Arc::clone(&self.owner), state: PhantomData }
+    }
+}
+
+impl<S> fmt::Debug for Pool<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("name", &self.name()).field("state", &self.state()).finish()
+    }
+}

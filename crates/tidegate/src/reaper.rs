@@ -1,0 +1,109 @@
+//! Settling on behalf of threads that may not run user code.
+//!
+//! The supervisor and `Token::cancel` only claim. What remains (dropping captures,
+//! waking, callbacks) is done here, on a thread that is started when there is a chore
+//! and ends when there is none.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::cell::{CellRef, Kind};
+use crate::core::Core;
+use crate::frames;
+use crate::outcome::Cause;
+use crate::queue::Item;
+use crate::report::Shutdown;
+use crate::settle;
+use crate::spawn::{self, Joiner};
+use crate::token::Token;
+
+#[derive(Debug)]
+pub(crate) enum Chore {
+    /// Claimed in the queue.
+    Cancelled(Item, Cause),
+    /// Claimed while running.
+    Abandoned(CellRef, Cause),
+    CancelToken(Token),
+    Shutdown(Shutdown),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Reaper {
+    chores: VecDeque<Chore>,
+    /// A thread is at work, or about to be.
+    busy: bool,
+    thread: Option<Joiner>,
+}
+
+impl Reaper {
+    /// Nothing to do and nobody at it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.chores.is_empty() && !self.busy
+    }
+
+    pub(crate) fn take_thread(&mut self) -> Option<Joiner> {
+        if self.busy { None } else { self.thread.take() }
+    }
+}
+
+impl Core {
+    pub(crate) fn reap(self: &Arc<Self>, chore: Chore) {
+        self.reaper.lock().chores.push_back(chore);
+        self.start_reaper();
+    }
+
+    /// Starts the reaper's thread if there are chores and nobody at them. If the system
+    /// refuses, the supervisor tries again.
+    pub(crate) fn start_reaper(self: &Arc<Self>) {
+        let old = {
+            let mut reaper = self.reaper.lock();
+            if reaper.busy || reaper.chores.is_empty() {
+                return;
+            }
+            reaper.busy = true;
+            reaper.thread.take()
+        };
+        if let Some(old) = old
+            && !old.is_current()
+        {
+            old.join(); // it has left its loop
+        }
+        let core = Arc::clone(self);
+        let name = format!("{}-reaper", self.name);
+        let body = move || frames::enter(core.address(), None, || core.do_chores());
+        let started = spawn::spawn(name, None, self.config.spawner.as_ref(), body);
+        let mut reaper = self.reaper.lock();
+        match started {
+            Ok(thread) => reaper.thread = Some(thread),
+            Err(_) => {
+                reaper.busy = false;
+                drop(reaper);
+                self.wake_supervisor();
+            }
+        }
+    }
+
+    fn do_chores(self: &Arc<Self>) {
+        loop {
+            let chore = {
+                let mut reaper = self.reaper.lock();
+                match reaper.chores.pop_front() {
+                    Some(chore) => chore,
+                    None => {
+                        reaper.busy = false;
+                        break;
+                    }
+                }
+            };
+            match chore {
+                Chore::Cancelled(item, cause) => {
+                    settle::settle_item(item, Kind::Cancelled, Some(cause), self);
+                }
+                Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
+                Chore::CancelToken(token) => token.cancel(),
+                Chore::Shutdown(how) => self.begin_shutdown(how, settle::Who::Caller),
+            }
+        }
+        self.wake_supervisor();
+    }
+}

@@ -1,0 +1,188 @@
+//! Who works here: one entry per worker, in every state it can be in.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::clock::Ticks;
+use crate::ids::{TaskInfo, WorkerId};
+use crate::ledger::Totals;
+use crate::snapshot::{WorkerInfo, WorkerState};
+use crate::spawn::Joiner;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::worker::{End, STOP_AFTER_TASK, STUCK, WorkerLine};
+
+/// Ended workers that the roster still shows.
+const REMEMBERED: usize = 16;
+
+#[derive(Debug)]
+pub(crate) enum Phase {
+    Starting,
+    Live,
+    /// Its task was abandoned; it does not count as a worker any more.
+    Stuck,
+    /// Waits for its next start.
+    Restarting { at: Ticks, cause: String },
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) line: Arc<WorkerLine>,
+    pub(crate) phase: Phase,
+    pub(crate) thread: Option<Joiner>,
+    /// Failed starts in a row.
+    pub(crate) failures: u32,
+    pub(crate) restarts: u32,
+    /// It will be followed by a new one (recycle), or not (stop).
+    pub(crate) replace: bool,
+    /// What it was doing when it was given up.
+    pub(crate) stuck_in: Vec<TaskInfo>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) ended: VecDeque<WorkerInfo>,
+    next_id: u32,
+    /// Counts of incarnations that are over.
+    pub(crate) folded: Totals,
+    pub(crate) folded_started: u64,
+    /// Threads that have left their worker loop and wait to be joined.
+    pub(crate) leaving: Vec<Joiner>,
+    pub(crate) joined: usize,
+    /// Failed starts in a row, of whichever worker.
+    pub(crate) failures: u32,
+}
+
+impl Roster {
+    /// A new worker, about to start.
+    pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
+        let line = WorkerLine::new(WorkerId(self.next_id));
+        self.next_id += 1;
+        self.entries.push(Entry {
+            line: Arc::clone(&line),
+            phase: Phase::Starting,
+            thread: None,
+            failures: 0,
+            restarts: 0,
+            replace: false,
+            stuck_in: Vec::new(),
+        });
+        line
+    }
+
+    /// The next incarnation of a worker that has gone, to be started at `at`.
+    pub(crate) fn add_again(&mut self, gone: &Entry, at: Ticks, cause: String, failures: u32) {
+        self.entries.push(Entry {
+            line: WorkerLine::new(gone.line.id),
+            phase: Phase::Restarting { at, cause },
+            thread: None,
+            failures,
+            restarts: gone.restarts + 1,
+            replace: false,
+            stuck_in: Vec::new(),
+        });
+    }
+
+    pub(crate) fn find(&mut self, id: WorkerId) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.line.id == id)
+    }
+
+    /// Workers that count towards the bound: starting, live, or about to come back.
+    pub(crate) fn positions(&self) -> usize {
+        self.entries.iter().filter(|e| !matches!(e.phase, Phase::Stuck)).count()
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.entries.iter().filter(|e| matches!(e.phase, Phase::Live)).count()
+    }
+
+    pub(crate) fn stuck(&self) -> usize {
+        self.entries.iter().filter(|e| matches!(e.phase, Phase::Stuck)).count()
+    }
+
+    /// Threads that have not left their loop.
+    pub(crate) fn threads(&self) -> usize {
+        self.entries.iter().filter(|e| !matches!(e.phase, Phase::Restarting { .. })).count()
+    }
+
+    /// A stuck worker whose task returned after all: true if a place is missing and it
+    /// may go on.
+    pub(crate) fn rejoin(&mut self, id: WorkerId, target: usize) -> bool {
+        let room = self.positions() < target;
+        let Some(entry) = self.find(id) else { return false };
+        if !matches!(entry.phase, Phase::Stuck) {
+            // The supervisor tried to abandon and came too late.
+            return true;
+        }
+        if room {
+            entry.phase = Phase::Live;
+            entry.stuck_in.clear();
+            entry.line.orders.fetch_and(!STUCK, SeqCst);
+        }
+        room
+    }
+
+    /// Takes a worker whose thread has left its loop off the list; the entry says how.
+    pub(crate) fn remove(&mut self, id: WorkerId, end: &End) -> Option<Entry> {
+        let at = self.entries.iter().position(|entry| entry.line.id == id)?;
+        let mut entry = self.entries.remove(at);
+        self.folded.add(entry.line.outcomes());
+        self.folded_started += entry.line.started();
+        self.leaving.extend(entry.thread.take());
+        let cause = match end {
+            End::Ordered(why) => (*why).to_owned(),
+            End::Returned => "its abandoned task returned".to_owned(),
+            End::Failed(cause) => cause.clone(),
+        };
+        let mut info = self.info(&entry, Ticks(0));
+        info.state = WorkerState::Ended { cause };
+        self.ended.push_back(info);
+        if self.ended.len() > REMEMBERED {
+            self.ended.pop_front();
+        }
+        Some(entry)
+    }
+
+    fn info(&self, entry: &Entry, now: Ticks) -> WorkerInfo {
+        WorkerInfo {
+            id: entry.line.id,
+            state: state_of(entry, now),
+            started: entry.line.started(),
+            panicked: entry.line.outcomes().panicked.load(Relaxed),
+            restarts: entry.restarts,
+        }
+    }
+
+    pub(crate) fn list(&self, now: Ticks) -> Vec<WorkerInfo> {
+        let present = self.entries.iter().map(|entry| self.info(entry, now));
+        self.ended.iter().cloned().chain(present).collect()
+    }
+}
+
+fn state_of(entry: &Entry, now: Ticks) -> WorkerState {
+    match &entry.phase {
+        Phase::Starting => WorkerState::Starting,
+        Phase::Stuck => WorkerState::Stuck,
+        Phase::Restarting { at, cause } => {
+            WorkerState::Restarting { after: at.since(now), cause: cause.clone() }
+        }
+        Phase::Live => {
+            if entry.line.ordered(STOP_AFTER_TASK) {
+                return WorkerState::Stopping;
+            }
+            running_state(&entry.line, now).unwrap_or(WorkerState::Idle)
+        }
+    }
+}
+
+/// What a live worker runs: the innermost task, which is what keeps it busy.
+fn running_state(line: &WorkerLine, now: Ticks) -> Option<WorkerState> {
+    let since = now.since(Ticks(line.since()));
+    if let Some(cell) = line.running_cells().first()
+        && let Some(name) = cell.name()
+    {
+        return Some(WorkerState::Running { name, id: crate::settle::task_id(*cell), since });
+    }
+    let run = line.inline_running()?;
+    Some(WorkerState::Running { name: "", id: line.inline_id(run), since })
+}

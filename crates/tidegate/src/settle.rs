@@ -1,0 +1,333 @@
+//! How a task ends: who may end it, what is stored, who is told, in that order.
+//!
+//! 1. *Claim* (`cell.rs`): one CAS. The loser changes nothing.
+//! 2. Drop what is left of the work, store the outcome.
+//! 3. Count, flip to Settled, wake whoever waits.
+//! 4. Run the callback.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cell::{CellRef, Kind, Ops, Published};
+use crate::clock::Ticks;
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::decide::{self, Returned};
+use crate::depot;
+use crate::event::wake_quietly;
+use crate::extras::{self, Extras};
+use crate::ids::{TaskId, TaskInfo};
+use crate::job::{Verb, Words, Work, put, take};
+use crate::outcome::{Cause, OutcomeKind, Summary};
+use crate::panics::{Panic, drop_quietly, quietly};
+use crate::queue::Item;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::token::Token;
+use crate::unobserved::UnobservedKind;
+use crate::worker::WorkerLine;
+
+/// Where a task runs.
+pub(crate) struct RunEnv<'a> {
+    pub(crate) core: &'a Arc<Core>,
+    /// None on a caller's thread.
+    pub(crate) line: Option<&'a WorkerLine>,
+    /// The worker's state, or null.
+    pub(crate) state: *mut (),
+}
+
+/// Whose thread settles: only a caller's may run user code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Caller,
+    /// Supervisor, or inside `token.cancel`: claims only, the reaper publishes.
+    Watcher,
+}
+
+/// The id under which the roster and `cancel_task` know a cell task.
+pub(crate) fn task_id(cell: CellRef) -> TaskId {
+    TaskId { hi: cell.address() as u64, lo: cell.generation() }
+}
+
+/// What reports list about a task; None if it ended meanwhile.
+pub(crate) fn task_info(cell: CellRef) -> Option<TaskInfo> {
+    let external_id = extras::of(cell).and_then(|extras| extras.lock().external_id.clone());
+    // Last, because it checks that all of this was about one life.
+    let name = cell.name()?;
+    Some(TaskInfo { id: task_id(cell), name, external_id })
+}
+
+// ---------------------------------------------------------------- typed part
+
+/// The functions of a work type, as a constant.
+pub(crate) struct OpsOf<W>(PhantomData<W>);
+
+impl<W: Work> OpsOf<W> {
+    pub(crate) const OPS: Ops = Ops {
+        run: run::<W>,
+        drop_work: drop_work::<W>,
+        drop_output: drop_output::<W>,
+        describe: describe::<W>,
+    };
+}
+
+unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) {
+    // SAFETY: the caller has claimed the start, so the payload is ours and holds a `W`.
+    let work: W = cell.payload(|words| unsafe { take(words) });
+    let cx = Cx::new(cell, env);
+    let returned = quietly(|| work.run(env.state, &cx));
+    settle_returned::<W>(cell, env, returned, cx.started());
+}
+
+fn settle_returned<W: Work>(
+    cell: CellRef,
+    env: &RunEnv<'_>,
+    returned: Result<Result<W::Value, W::Error>, Panic>,
+    started: Option<Ticks>,
+) {
+    let Some(won) = cell.claim_running() else {
+        // Abandoned meanwhile: the cell may be somebody else's by now.
+        env.core.ledger.late_returns.fetch_add(1, Relaxed);
+        env.core.drop_late(returned);
+        return;
+    };
+    let how = match &returned {
+        Ok(Ok(_)) => Returned::Value,
+        Ok(Err(_)) => Returned::Error,
+        Err(_) => Returned::Panic,
+    };
+    let kind = decide::outcome(how, false, won.stop_cause().is_some());
+    // SAFETY: claimed, and the payload was moved out before the run.
+    cell.payload(|words| unsafe {
+        match returned {
+            Ok(Ok(value)) => put(words, value),
+            Ok(Err(error)) => put(words, error),
+            Err(panic) => put(words, panic),
+        }
+    });
+    let run_time = started.map(|at| env.core.clock.now().since(at));
+    finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
+}
+
+unsafe fn drop_work<W: Work>(words: *mut Words) {
+    // SAFETY: the caller owns a payload that holds a `W`.
+    drop(unsafe { take::<W>(words) });
+}
+
+unsafe fn drop_output<W: Work>(words: *mut Words, kind: Kind) {
+    // SAFETY: the caller owns a settled payload; `settle_returned` stored by this table.
+    unsafe {
+        match kind {
+            Kind::Completed => drop(take::<W::Value>(words)),
+            Kind::Failed | Kind::CancelledWithError => drop(take::<W::Error>(words)),
+            Kind::Panicked => drop(take::<Panic>(words)),
+            _ => {}
+        }
+    }
+}
+
+unsafe fn describe<W: Work>(words: *const Words, kind: Kind) -> Option<String> {
+    // SAFETY: as in `drop_output`; `V` and `Box<V>` are both read in place.
+    unsafe {
+        match kind {
+            Kind::Failed | Kind::CancelledWithError => {
+                Some(W::describe(crate::job::peek::<W::Error>(words)))
+            }
+            Kind::Panicked => Some(crate::job::peek::<Panic>(words).message().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+// ---------------------------------------------------------------- untyped part
+
+/// Steps 3 and 4 for a cell whose claim this thread won and whose outcome is stored.
+fn finish(
+    cell: CellRef,
+    kind: Kind,
+    cause: Option<Cause>,
+    run_time: Option<Duration>,
+    core: &Arc<Core>,
+    line: Option<&WorkerLine>,
+) {
+    let has_extras = !cell.cell().extras.load(Relaxed).is_null();
+    let extras = if has_extras { extras::take(cell) } else { Extras::default() };
+    let callback = extras.on_outcome;
+    let summary = callback.is_some().then(|| Summary {
+        kind: public_kind(kind),
+        cause,
+        pool: Arc::clone(&core.name),
+        name: cell.name().unwrap_or(""),
+        id: task_id(cell),
+        external_id: extras.external_id.clone(),
+        message: message(cell, kind),
+        run_time,
+    });
+    drop(extras.cancelled_by);
+    drop(extras.own_token);
+    if callback.is_some() {
+        core.ledger.callbacks.fetch_add(1, SeqCst);
+    }
+    match line {
+        Some(line) => line.outcomes().count_own(kind),
+        None => core.ledger.outcomes.count(kind),
+    }
+    match cell.publish(kind) {
+        Published::ToHandle(waker) => wake_quietly(waker),
+        Published::Unclaimed => discard_output(cell, kind, core),
+    }
+    if let (Some(callback), Some(summary)) = (callback, summary) {
+        if let Err(panic) = quietly(|| callback(&summary)) {
+            core.ledger.callback_panics.fetch_add(1, Relaxed);
+            let message = panic.message().to_owned();
+            core.unobserved(UnobservedKind::CallbackPanicked, summary.name, Some(summary.id), message);
+            core.discard(panic);
+        }
+        core.ledger.callbacks.fetch_sub(1, SeqCst);
+    }
+    if line.is_none() {
+        core.settled();
+    }
+}
+
+fn public_kind(kind: Kind) -> OutcomeKind {
+    match kind {
+        Kind::Completed => OutcomeKind::Completed,
+        Kind::Failed => OutcomeKind::Failed,
+        Kind::Panicked => OutcomeKind::Panicked,
+        Kind::TimedOutInQueue | Kind::TimedOutRunning => OutcomeKind::TimedOut,
+        Kind::Cancelled | Kind::CancelledWithError => OutcomeKind::Cancelled,
+        Kind::Evicted => OutcomeKind::Evicted,
+        Kind::Abandoned => OutcomeKind::Abandoned,
+    }
+}
+
+fn message(cell: CellRef, kind: Kind) -> Option<String> {
+    // SAFETY: the caller owns the settled payload, and `ops` is for its types.
+    cell.payload(|words| unsafe { (cell.ops().describe)(words, kind) })
+}
+
+/// Drops an outcome that nobody will collect and frees the cell. Errors are told (O6).
+///
+/// The caller owns the settled cell: the publisher that found no handle, or the handle.
+pub(crate) fn discard_output(cell: CellRef, kind: Kind, core: &Core) {
+    if matches!(kind, Kind::Failed | Kind::Panicked) {
+        let told = match kind {
+            Kind::Failed => UnobservedKind::Failed,
+            _ => UnobservedKind::Panicked,
+        };
+        let name = cell.name().unwrap_or("");
+        let text = message(cell, kind).unwrap_or_default();
+        core.unobserved(told, name, Some(task_id(cell)), text);
+    }
+    if drop_payload(cell, kind) {
+        core.ledger.drop_panics.fetch_add(1, Relaxed);
+    }
+}
+
+/// Drops a settled payload and frees the cell; true if the drop panicked.
+pub(crate) fn drop_payload(cell: CellRef, kind: Kind) -> bool {
+    let drop_output = cell.ops().drop_output;
+    // SAFETY: the caller owns the settled payload.
+    let panicked = quietly(|| cell.payload(|words| unsafe { drop_output(words, kind) }));
+    depot::put(cell);
+    match panicked {
+        Ok(()) => false,
+        Err(panic) => {
+            panic.discard();
+            true
+        }
+    }
+}
+
+/// Settles a task that was claimed in the queue: it will never run.
+pub(crate) fn settle_unstarted(cell: CellRef, kind: Kind, cause: Option<Cause>, core: &Arc<Core>) {
+    let drop_work = cell.ops().drop_work;
+    // SAFETY: the claim made the payload ours, and it holds the work.
+    if let Err(panic) = quietly(|| cell.payload(|words| unsafe { drop_work(words) })) {
+        core.ledger.drop_panics.fetch_add(1, Relaxed);
+        core.discard(panic);
+    }
+    // Before the outcome: see `ledger.rs`.
+    core.ledger.unstarted.fetch_add(1, SeqCst);
+    finish(cell, kind, cause, None, core, None);
+}
+
+/// Settles an item that was taken out of the queue instead of being run.
+pub(crate) fn settle_item(item: Item, kind: Kind, cause: Option<Cause>, core: &Arc<Core>) {
+    match item {
+        Item::Cell(cell) => settle_unstarted(cell, kind, cause, core),
+        Item::Inline(job) => {
+            if drop_quietly_job(job) {
+                core.ledger.drop_panics.fetch_add(1, Relaxed);
+            }
+            core.ledger.count_unstarted(kind);
+            core.settled();
+        }
+    }
+}
+
+fn drop_quietly_job(job: crate::job::InlineJob) -> bool {
+    match quietly(|| job.consume(Verb::Drop)) {
+        Ok(()) => false,
+        Err(panic) => {
+            panic.discard();
+            true
+        }
+    }
+}
+
+/// Publishes Abandoned for a running cell that the supervisor has claimed.
+pub(crate) fn settle_abandoned(cell: CellRef, cause: Cause, core: &Arc<Core>) {
+    cell.set_cause(cause);
+    finish(cell, Kind::Abandoned, Some(cause), None, core, None);
+}
+
+/// Cancels a task wherever it is: settles it if it is queued, tells it if it runs.
+/// False if it was settled, or told, before.
+pub(crate) fn cancel(cell: CellRef, cause: Cause, who: Who) -> bool {
+    // Looked up first: the address alone says nothing about whether the pool is alive.
+    let Some(core) = Core::find(cell.cell().core.load(SeqCst)) else { return false };
+    if cell.claim_queued(cause).is_some() {
+        core.queue.give_credit();
+        core.lobby.wake_first();
+        match who {
+            Who::Caller => settle_unstarted(cell, Kind::Cancelled, Some(cause), &core),
+            Who::Watcher => core.reap(crate::reaper::Chore::Cancelled(Item::Cell(cell), cause)),
+        }
+        return true;
+    }
+    match cell.request_stop(cause, core.clock.now().0) {
+        None => false,
+        Some(has_token) => {
+            if has_token && let Some(token) = own_token(cell) {
+                match who {
+                    Who::Caller => token.cancel(),
+                    Who::Watcher => core.reap(crate::reaper::Chore::CancelToken(token)),
+                }
+            }
+            core.wake_supervisor();
+            true
+        }
+    }
+}
+
+pub(crate) fn own_token(cell: CellRef) -> Option<Token> {
+    extras::of(cell).and_then(|extras| extras.lock().own_token.clone())
+}
+
+/// A value that came too late goes quietly.
+impl Core {
+    fn drop_late<T>(&self, value: T) {
+        if drop_quietly(value) {
+            self.ledger.drop_panics.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Drops a panic that was told; its payload may panic again.
+    pub(crate) fn discard(&self, panic: Panic) {
+        if panic.discard() {
+            self.ledger.drop_panics.fetch_add(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Starting and joining threads. The only place where one is made.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::sync::thread;
+
+/// A replacement for `thread::Builder::spawn`; see [`Builder::spawner`](crate::Builder::spawner).
+pub(crate) type Spawner =
+    dyn Fn(std::thread::Builder, Box<dyn FnOnce() + Send>) -> io::Result<std::thread::JoinHandle<()>>
+        + Send
+        + Sync;
+
+#[derive(Debug)]
+pub(crate) struct Joiner(thread::JoinHandle<()>);
+
+impl Joiner {
+    /// Waits for the end of a thread that has left our code.
+    pub(crate) fn join(self) {
+        // Our threads catch every panic; a user's spawner may do as it likes.
+        let _ = self.0.join();
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.thread().id() == thread::current().id()
+    }
+}
+
+pub(crate) fn spawn(
+    name: String,
+    stack_size: Option<usize>,
+    spawner: Option<&Arc<Spawner>>,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<Joiner> {
+    #[cfg(not(tidegate_shuttle))]
+    if let Some(spawner) = spawner {
+        let mut builder = std::thread::Builder::new().name(name);
+        if let Some(size) = stack_size {
+            builder = builder.stack_size(size);
+        }
+        return spawner(builder, Box::new(body)).map(Joiner);
+    }
+    let _ = spawner;
+    let mut builder = thread::Builder::new().name(name);
+    if let Some(size) = stack_size {
+        builder = builder.stack_size(size);
+    }
+    builder.spawn(body).map(Joiner)
+}

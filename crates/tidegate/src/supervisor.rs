@@ -1,0 +1,435 @@
+//! The supervisor: one thread that watches time and threads, and never runs user code.
+//!
+//! It sleeps until somebody wakes it or the next deadline comes, then does one `tick`:
+//! give up tasks whose grace is over, fill empty places, turn a late shutdown Hard, join
+//! threads that have left, and, in the end, write the report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cell::{CellRef, Kind};
+use crate::clock::Ticks;
+use crate::core::{Control, Core, STOPPING};
+use crate::decide::{self, Closing};
+use crate::event::Event;
+use crate::frames;
+use crate::ids::TaskInfo;
+use crate::outcome::Cause;
+use crate::reaper::Chore;
+use crate::report::{Mode, Report};
+use crate::roster::{Phase, Roster};
+use crate::settle::{self, Who};
+use crate::spawn;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::worker::{End, STUCK, Worker, WorkerLine};
+
+/// After Hard and its grace: how much longer for threads that are in a hook or callback.
+const LAST_CALL: Duration = Duration::from_millis(50);
+/// How soon a refused reaper thread is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
+pub(crate) fn supervise(core: Arc<Core>) {
+    let ending = Arc::clone(&core.ending);
+    let report = loop {
+        match core.tick(core.clock.now()) {
+            Ok(next) => drop(core.supervisor.park_until(&core.clock, next)),
+            Err(report) => break report,
+        }
+    };
+    // Whoever sees the report finds the core's threads gone, this one's share included.
+    drop(core);
+    ending.report.set(Arc::new(report));
+}
+
+impl Core {
+    /// Ok: look again at that time. Err: it is over.
+    fn tick(self: &Arc<Self>, now: Ticks) -> Result<Ticks, Report> {
+        let mut next = self.abandon_overdue(now);
+        next = next.min(self.staff(now));
+        if let Some(limit) = self.on_limit(now) {
+            next = next.min(limit);
+        }
+        self.give_up_if_hopeless();
+        self.start_reaper();
+        if !self.reaper.lock().is_idle() {
+            next = next.min(now.after(RETRY));
+        }
+        self.join_leaving();
+        match self.try_to_end(now) {
+            Ok(at) => Ok(next.min(at)),
+            Err(report) => Err(report),
+        }
+    }
+
+    // ------------------------------------------------------------ grace (L4)
+
+    /// Gives up tasks that were told to stop and did not return within the grace.
+    fn abandon_overdue(self: &Arc<Self>, now: Ticks) -> Ticks {
+        let grace = self.config.grace;
+        let hard_since = self.control.lock().closing.and_then(|c| c.hard_since);
+        let mut next = Ticks::NEVER;
+        let mut chores = Vec::new();
+        let mut newly_stuck = 0;
+        {
+            let mut roster = self.roster.lock();
+            for entry in &mut roster.entries {
+                if !matches!(entry.phase, Phase::Live | Phase::Stuck) {
+                    continue;
+                }
+                let line = Arc::clone(&entry.line);
+                // Set first: a worker that returns in between asks the roster, which we hold.
+                let mut gave_up = Vec::new();
+                for cell in line.running_cells() {
+                    if !cell.was_told() {
+                        continue;
+                    }
+                    let due = Ticks(cell.cell().stopped_at.load(SeqCst)).after(grace);
+                    if due > now {
+                        next = next.min(due);
+                        continue;
+                    }
+                    let info = settle::task_info(cell);
+                    line.orders.fetch_or(STUCK, SeqCst);
+                    if let Some(won) = cell.claim_stopped() {
+                        let cause = won.stop_cause().unwrap_or(Cause::Shutdown);
+                        chores.push(Chore::Abandoned(cell, cause));
+                        gave_up.extend(info);
+                    }
+                }
+                if let Some(run) = line.inline_running() {
+                    let told = Some(line.told.load(SeqCst))
+                        .filter(|_| line.told_run.load(SeqCst) == run)
+                        .map(Ticks)
+                        .or(hard_since);
+                    let due = told.map_or(Ticks::NEVER, |at| at.after(grace));
+                    if due > now {
+                        next = next.min(due);
+                    } else {
+                        line.orders.fetch_or(STUCK, SeqCst);
+                        if line.abandon_inline(run) {
+                            self.ledger.outcomes.count(Kind::Abandoned);
+                            gave_up.push(TaskInfo {
+                                id: line.inline_id(run),
+                                name: "",
+                                external_id: None,
+                            });
+                        }
+                    }
+                }
+                if !gave_up.is_empty() {
+                    newly_stuck += usize::from(!matches!(entry.phase, Phase::Stuck));
+                    entry.phase = Phase::Stuck;
+                    entry.stuck_in.extend(gave_up);
+                } else if !matches!(entry.phase, Phase::Stuck) {
+                    line.orders.fetch_and(!STUCK, SeqCst);
+                }
+            }
+        }
+        if newly_stuck > 0 {
+            self.control.lock().abandoned_workers += newly_stuck;
+        }
+        for chore in chores {
+            self.reap(chore);
+        }
+        next
+    }
+
+    // ------------------------------------------------------------ places (W2)
+
+    /// Starts what is due and fills what is missing.
+    fn staff(self: &Arc<Self>, now: Ticks) -> Ticks {
+        let closing = self.control.lock().closing;
+        let target = self.target();
+        let mut starts = Vec::new();
+        let mut next = Ticks::NEVER;
+        {
+            let mut roster = self.roster.lock();
+            let over = closing.is_some_and(|c| c.mode == Mode::Hard) || self.queue.is_drained();
+            if closing.is_some() && over {
+                roster.entries.retain(|e| !matches!(e.phase, Phase::Restarting { .. }));
+                return Ticks::NEVER;
+            }
+            for entry in &mut roster.entries {
+                if let Phase::Restarting { at, .. } = entry.phase {
+                    if at <= now {
+                        entry.phase = Phase::Starting;
+                        starts.push((Arc::clone(&entry.line), true));
+                    } else {
+                        next = next.min(at);
+                    }
+                }
+            }
+            // At most `max_abandoned` stuck threads are made up for.
+            while roster.positions() < target
+                && roster.entries.len() < target + self.config.max_abandoned
+            {
+                starts.push((roster.add(), true));
+            }
+        }
+        for (line, again) in starts {
+            match self.start_worker(&line, None) {
+                Ok(()) => drop(self.ledger.restarts.fetch_add(u64::from(again), Relaxed)),
+                Err(error) => {
+                    let cause = format!("thread could not be started: {error}");
+                    next = next.min(self.restart_later(&line, cause));
+                }
+            }
+        }
+        next
+    }
+
+    /// A place stays empty for a while.
+    fn restart_later(&self, line: &Arc<WorkerLine>, cause: String) -> Ticks {
+        let now = self.clock.now();
+        let mut roster = self.roster.lock();
+        roster.failures += 1;
+        let Some(entry) = roster.find(line.id) else { return now };
+        entry.failures += 1;
+        let at = now.after(self.backoff(entry.failures, line));
+        entry.phase = Phase::Restarting { at, cause };
+        at
+    }
+
+    fn backoff(&self, failures: u32, line: &WorkerLine) -> Duration {
+        let (min, max) = self.config.restart_backoff;
+        // Any spread will do: the address and the time make one.
+        let seed = self.clock.now().0 ^ std::ptr::from_ref(line) as u64;
+        decide::backoff(failures, min, max, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7)
+    }
+
+    /// Starts a worker's thread. `first` hears whether it could begin to work.
+    pub(crate) fn start_worker(
+        self: &Arc<Self>,
+        line: &Arc<WorkerLine>,
+        first: Option<Arc<Event<Result<(), String>>>>,
+    ) -> std::io::Result<()> {
+        let name = format!("{}-{}", self.name, line.id);
+        let (core, own) = (Arc::clone(self), Arc::clone(line));
+        let body = move || {
+            let end = frames::enter(core.address(), Some(&own), || {
+                let mut worker = Worker::new(Arc::clone(&core), Arc::clone(&own));
+                worker.live(|| {
+                    core.worker_ready(&own);
+                    if let Some(first) = &first {
+                        first.set(Ok(()));
+                    }
+                })
+            });
+            if let (Some(first), End::Failed(cause)) = (&first, &end) {
+                first.set(Err(cause.clone()));
+            }
+            core.worker_ended(&own, &end);
+        };
+        let spawner = self.config.spawner.as_ref();
+        let joiner = spawn::spawn(name, self.config.stack_size, spawner, body)?;
+        let mut roster = self.roster.lock();
+        match roster.entries.iter_mut().find(|e| Arc::ptr_eq(&e.line, line)) {
+            Some(entry) => entry.thread = Some(joiner),
+            None => roster.leaving.push(joiner), // it has come and gone already
+        }
+        Ok(())
+    }
+
+    fn worker_ready(&self, line: &Arc<WorkerLine>) {
+        let mut roster = self.roster.lock();
+        roster.failures = 0;
+        if let Some(entry) = roster.find(line.id) {
+            entry.phase = Phase::Live;
+            entry.failures = 0;
+        }
+    }
+
+    fn worker_ended(&self, line: &Arc<WorkerLine>, end: &End) {
+        let now = self.clock.now();
+        {
+            let mut roster = self.roster.lock();
+            let Some(gone) = roster.remove(line.id, end) else { return };
+            match end {
+                End::Failed(cause) => {
+                    roster.failures += 1;
+                    let failures = gone.failures + 1;
+                    let at = now.after(self.backoff(failures, line));
+                    roster.add_again(&gone, at, cause.clone(), failures);
+                }
+                End::Ordered(why) if gone.replace => {
+                    roster.add_again(&gone, now, (*why).to_owned(), 0);
+                }
+                End::Ordered(_) | End::Returned => {}
+            }
+        }
+        self.settled();
+        self.wake_supervisor();
+    }
+
+    /// S9: nobody will come for what is queued.
+    fn give_up_if_hopeless(self: &Arc<Self>) {
+        let closing = self.control.lock().closing.is_some();
+        let hopeless = {
+            let roster = self.roster.lock();
+            decide::is_hopeless(closing, roster.threads(), roster.failures)
+        };
+        if !hopeless || self.queue.is_drained() {
+            return;
+        }
+        self.control.lock().lost_workers = true;
+        self.cancel_queued(Cause::WorkerLost, Who::Watcher);
+    }
+
+    fn join_leaving(&self) {
+        let leaving = std::mem::take(&mut self.roster.lock().leaving);
+        let count = leaving.len();
+        for thread in leaving {
+            thread.join();
+        }
+        self.roster.lock().joined += count;
+    }
+
+    // ------------------------------------------------------------ shutdown
+
+    /// S1, S2: closes, and does what the mode says, on this thread.
+    pub(crate) fn begin_shutdown(self: &Arc<Self>, how: crate::report::Shutdown, who: Who) {
+        if self.ending.report.get().is_some() {
+            return;
+        }
+        // Closed before the count begins, so that what the report counts was accepted.
+        self.queue.close();
+        let reading = self.reading();
+        let step = {
+            let mut control = self.control.lock();
+            if control.closing.is_none() {
+                control.baseline = reading.outcomes;
+                self.watch_forever();
+            }
+            let step = decide::escalate(control.closing, how, self.clock.now());
+            control.closing = Some(step.closing);
+            step
+        };
+        self.carry_out(step, who);
+    }
+
+    fn on_limit(self: &Arc<Self>, now: Ticks) -> Option<Ticks> {
+        let step = {
+            let mut control = self.control.lock();
+            let closing = control.closing?;
+            match decide::on_limit(closing, now) {
+                None => return (closing.mode != Mode::Hard).then_some(closing.hard_at),
+                Some(step) => {
+                    control.closing = Some(step.closing);
+                    step
+                }
+            }
+        };
+        self.carry_out(step, Who::Watcher);
+        Some(now.after(self.config.grace))
+    }
+
+    fn carry_out(self: &Arc<Self>, step: decide::Step, who: Who) {
+        use crate::core::{HARD, PAUSED};
+        let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
+        self.flags.fetch_or(STOPPING | hard, SeqCst);
+        self.flags.fetch_and(!PAUSED, SeqCst);
+        self.lobby.wake_all();
+        if step.cancel_queued {
+            self.cancel_queued(Cause::Shutdown, who);
+        }
+        if step.tell_running {
+            self.tell_running();
+        }
+        self.lot.kick_all();
+        self.wake_for_rest();
+        self.wake_supervisor();
+    }
+
+    /// Claims everything queued, then publishes.
+    fn cancel_queued(self: &Arc<Self>, cause: Cause, who: Who) {
+        let items = self.drain_queue(|cell: CellRef| cell.claim_queued(cause).is_some());
+        for item in &items {
+            if let crate::queue::Item::Cell(cell) = item {
+                self.control.lock().note_cancelled(*cell);
+            }
+        }
+        for item in items {
+            match who {
+                Who::Caller => settle::settle_item(item, Kind::Cancelled, Some(cause), self),
+                Who::Watcher => self.reap(Chore::Cancelled(item, cause)),
+            }
+        }
+    }
+
+    fn tell_running(self: &Arc<Self>) {
+        let lines: Vec<_> =
+            self.roster.lock().entries.iter().map(|entry| Arc::clone(&entry.line)).collect();
+        let on_workers = lines.iter().flat_map(|line| line.running_cells());
+        let cells: Vec<_> = on_workers.chain(self.callers.lock().iter().copied()).collect();
+        for cell in cells {
+            self.tell(cell, Cause::Shutdown);
+        }
+    }
+
+    /// Err: the report, because everything is done or nothing more can be.
+    fn try_to_end(&self, now: Ticks) -> Result<Ticks, Report> {
+        let Some(closing) = self.control.lock().closing else { return Ok(Ticks::NEVER) };
+        let overdue = closing.hard_since.map_or(Ticks::NEVER, |t| t.after(self.config.grace));
+        let last_call = overdue.after(LAST_CALL);
+        let reading = self.reading();
+        let open = reading.accepted - reading.outcomes.sum();
+        let callers = self.callers.lock().len() as u64;
+        let (at_work, leaving) = {
+            let roster = self.roster.lock();
+            (roster.threads() - roster.stuck(), roster.leaving.len())
+        };
+        let gone = at_work == 0 && leaving == 0 && self.reaper.lock().is_idle();
+        let done = gone && self.is_idle();
+        let rest_borrows = gone && now >= overdue && open <= callers;
+        if !(done || rest_borrows || now >= last_call) {
+            let next = if now < overdue { overdue } else { last_call };
+            return Ok(next);
+        }
+        if let Some(thread) = self.reaper.lock().take_thread() {
+            thread.join();
+            self.roster.lock().joined += 1;
+        }
+        Err(self.report(closing, now, done))
+    }
+
+    fn report(&self, closing: Closing, now: Ticks, done: bool) -> Report {
+        let reading = self.reading();
+        let borrowing: Vec<_> =
+            self.callers.lock().iter().filter_map(|cell| settle::task_info(*cell)).collect();
+        let control = self.control.lock();
+        let roster = self.roster.lock();
+        let counts = reading.outcomes.since(&control.baseline);
+        let mut report = Report::default();
+        report.mode = closing.mode;
+        report.duration = now.since(closing.began);
+        report.in_time = !closing.late;
+        report.complete = done && roster.stuck() == 0 && !control.lost_workers;
+        report.completed = counts.completed;
+        report.failed = counts.failed;
+        report.panicked = counts.panicked;
+        report.timed_out = counts.timed_out;
+        report.cancelled = counts.cancelled;
+        report.evicted = counts.evicted;
+        report.abandoned = counts.abandoned;
+        report.cancelled_tasks = control.cancelled_tasks.clone();
+        report.still_running = still_running(&roster);
+        report.still_borrowing = borrowing;
+        report.still_borrowing.truncate(Report::MAX_LISTED);
+        report.abandoned_workers = control.abandoned_workers;
+        report.threads_joined = roster.joined;
+        report
+    }
+}
+
+fn still_running(roster: &Roster) -> Vec<TaskInfo> {
+    let stuck = roster.entries.iter().filter(|e| matches!(e.phase, Phase::Stuck));
+    stuck.flat_map(|e| e.stuck_in.iter().cloned()).take(Report::MAX_LISTED).collect()
+}
+
+impl Control {
+    fn note_cancelled(&mut self, cell: CellRef) {
+        if self.cancelled_tasks.len() < Report::MAX_LISTED {
+            self.cancelled_tasks.extend(settle::task_info(cell));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The builder of one task: everything beyond a plain closure.
+
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+use crate::admission::Patience;
+use crate::cx::Cx;
+use crate::extras::Callback;
+use crate::handle::Handle;
+use crate::ids::ExternalId;
+use crate::job::{FallibleWithCx, FallibleWithState, Told, WithCx, WithState, Work};
+use crate::outcome::Summary;
+use crate::pool::Pool;
+use crate::refused::Refused;
+use crate::token::Token;
+
+/// What an offer carries beside the work.
+pub(crate) struct Offer<'t> {
+    pub(crate) name: &'static str,
+    pub(crate) external_id: Option<ExternalId>,
+    pub(crate) on_outcome: Option<Callback>,
+    pub(crate) token: Option<&'t Token>,
+    pub(crate) patience: Patience,
+}
+
+impl Default for Offer<'_> {
+    fn default() -> Self {
+        Offer {
+            name: "",
+            external_id: None,
+            on_outcome: None,
+            token: None,
+            patience: Patience::Policy,
+        }
+    }
+}
+
+/// A task that is being described; made by [`Pool::task`].
+///
+/// Closures get a [`Cx`], through which they hear that they should stop. Every method
+/// that starts with `try_` refuses instead of waiting.
+///
+/// Price over a plain [`Pool::submit`]: two clock readings for the name; a short lock for
+/// an external id or a callback, two for a token. No allocation once warm, except what the callback itself
+/// captures.
+///
+/// ```
+/// use tidegate::{Pool, Shutdown, Token};
+///
+/// let pool = Pool::builder("thumbs").workers(2).build()?;
+/// let request = Token::new();
+/// let thumb = pool
+///     .task("resize")
+///     .external_id(4711)
+///     .cancel_with(&request)
+///     .on_outcome(|summary| println!("{summary}"))
+///     .submit(|cx| if cx.stopping() { 0 } else { 42 })?;
+/// assert_eq!(thumb.wait()?, 42);
+/// pool.shutdown(Shutdown::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a task does nothing until it is submitted"]
+pub struct Task<'p, S = ()> {
+    pool: &'p Pool<S>,
+    offer: Offer<'p>,
+}
+
+impl<S> fmt::Debug for Task<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("pool", &self.pool.name())
+            .field("name", &self.offer.name)
+            .field("external_id", &self.offer.external_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'p, S: 'static> Task<'p, S> {
+    pub(crate) fn new(pool: &'p Pool<S>, name: &'static str) -> Self {
+        Task { pool, offer: Offer { name, ..Offer::default() } }
+    }
+
+    /// The caller's own id for this task: shown in reports, the roster and summaries.
+    pub fn external_id(mut self, id: impl Into<ExternalId>) -> Self {
+        self.offer.external_id = Some(id.into());
+        self
+    }
+
+    /// Lets `token` cancel it: while it waits for room (refused), queued (settled at once,
+    /// its place free) or running (told). A token that is cancelled already refuses.
+    pub fn cancel_with(mut self, token: &'p Token) -> Self {
+        self.offer.token = Some(token);
+        self
+    }
+
+    /// Runs `f` after the outcome is out, on the thread that settled it. A panic in it is
+    /// counted and told to `on_unobserved`. `wait_idle` and `shutdown` wait for it.
+    pub fn on_outcome(mut self, f: impl FnOnce(&Summary) + Send + 'static) -> Self {
+        self.offer.on_outcome = Some(Box::new(f));
+        self
+    }
+
+    /// Waits for room no longer than until `deadline`.
+    pub fn wait_until(mut self, deadline: Instant) -> Self {
+        self.offer.patience = Patience::Until(deadline);
+        self
+    }
+
+    /// Waits for room no longer than `limit`.
+    pub fn wait_at_most(mut self, limit: Duration) -> Self {
+        self.offer.patience = Patience::For(limit);
+        self
+    }
+
+    fn handle<W: Work + 'static>(
+        self,
+        work: W,
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Inner>> {
+        self.pool.submit_work(work, self.offer)
+    }
+
+    fn detached<W: Work + 'static>(self, work: W) -> Result<(), Refused<W::Inner>> {
+        self.pool.spawn_work(work, self.offer)
+    }
+
+    fn trying(mut self) -> Self {
+        self.offer.patience = Patience::Try;
+        self
+    }
+
+    /// Submits a closure that returns a value.
+    pub fn submit<T, F>(self, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Cx) -> T + Send + 'static,
+    {
+        self.handle(WithCx(f))
+    }
+
+    /// Submits a closure that returns a `Result`: `Err` counts as failed.
+    pub fn submit_result<T, E, F>(self, f: F) -> Result<Handle<T, E>, Refused<F>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce(&Cx) -> Result<T, E> + Send + 'static,
+    {
+        self.handle(FallibleWithCx(f))
+    }
+
+    /// As [`submit`](Task::submit), with the worker's state.
+    pub fn submit_with<T, F>(self, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut S, &Cx) -> T + Send + 'static,
+    {
+        self.handle(WithState(f, PhantomData))
+    }
+
+    /// As [`submit_result`](Task::submit_result), with the worker's state.
+    pub fn submit_result_with<T, E, F>(self, f: F) -> Result<Handle<T, E>, Refused<F>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce(&mut S, &Cx) -> Result<T, E> + Send + 'static,
+    {
+        self.handle(FallibleWithState(f, PhantomData))
+    }
+
+    /// As [`submit`](Task::submit), but never waits: refuses with `Full`.
+    pub fn try_submit<T, F>(self, f: F) -> Result<Handle<T>, Refused<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Cx) -> T + Send + 'static,
+    {
+        self.trying().handle(WithCx(f))
+    }
+
+    /// As [`submit_result`](Task::submit_result), but never waits: refuses with `Full`.
+    pub fn try_submit_result<T, E, F>(self, f: F) -> Result<Handle<T, E>, Refused<F>>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        F: FnOnce(&Cx) -> Result<T, E> + Send + 'static,
+    {
+        self.trying().handle(FallibleWithCx(f))
+    }
+
+    /// Fire and forget. A panic is told to `on_unobserved`.
+    pub fn spawn<F>(self, f: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce(&Cx) + Send + 'static,
+    {
+        self.detached(WithCx(f))
+    }
+
+    /// Fire and forget. An error or a panic is told to `on_unobserved`.
+    pub fn spawn_result<E, F>(self, f: F) -> Result<(), Refused<F>>
+    where
+        E: Display + Send + 'static,
+        F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
+    {
+        self.detached(Told(FallibleWithCx(f)))
+    }
+
+    /// As [`spawn`](Task::spawn), but never waits: refuses with `Full`.
+    pub fn try_spawn<F>(self, f: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce(&Cx) + Send + 'static,
+    {
+        self.trying().detached(WithCx(f))
+    }
+}

@@ -1,0 +1,424 @@
+//! A worker: take a task, run it, settle it, look again.
+//!
+//! ```text
+//!  run word: number of the task << 2 | IDLE | INLINE | ABANDONED | CELL
+//! ```
+//! A worker stores INLINE before an inline task and settles it by CAS to IDLE; the
+//! supervisor abandons it by CAS to ABANDONED. Cell tasks are decided by their cell; the
+//! word only says that one runs. The number is the count of tasks started here.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::cell::{CellRef, Kind, TaskCell};
+use crate::core::{Core, HARD, PAUSED, STOPPING};
+use crate::frames;
+use crate::ids::{TaskId, WorkerId};
+use crate::job::{InlineJob, Verb};
+use crate::ledger::{Outcomes, bump};
+use crate::lot::Awake;
+use crate::outcome::Cause;
+use crate::panics::{drop_quietly, quietly};
+use crate::queue::Item;
+use crate::settle::{self, RunEnv};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
+use crate::sync::{Padded, snooze};
+use crate::unobserved::UnobservedKind;
+
+pub(crate) const IDLE: u64 = 0;
+pub(crate) const INLINE: u64 = 1;
+pub(crate) const ABANDONED: u64 = 2;
+pub(crate) const CELL: u64 = 3;
+const RUN_STATE: u64 = 3;
+
+/// Orders to one worker.
+pub(crate) const STOP_AFTER_TASK: u32 = 1;
+/// Its task was abandoned; the roster has the last word.
+pub(crate) const STUCK: u32 = 2;
+
+/// Clocks are read once per this many tasks of a busy worker, and after each idle time.
+const CLOCK_EVERY: u64 = 32;
+/// Steps of the search before a worker goes to sleep, about 100 µs.
+const SEARCH_STEPS: u32 = 120;
+
+/// What one incarnation of a worker writes and others read.
+#[derive(Debug)]
+pub(crate) struct WorkerLine {
+    pub(crate) id: WorkerId,
+    hot: Padded<Hot>,
+    /// Read after each task.
+    pub(crate) orders: Padded<AtomicU32>,
+    /// When an inline task was told to stop, and which one (its run word).
+    pub(crate) told: AtomicU64,
+    pub(crate) told_run: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Hot {
+    run: AtomicU64,
+    /// The innermost cell task, and through `TaskCell::outer` those below it.
+    current: AtomicPtr<TaskCell>,
+    outcomes: Outcomes,
+    /// Started by a waiting task on this stack.
+    nested: AtomicU64,
+    since: AtomicU64,
+    runner: AtomicU64,
+}
+
+impl WorkerLine {
+    pub(crate) fn new(id: WorkerId) -> Arc<Self> {
+        Arc::new(WorkerLine {
+            id,
+            hot: Padded::default(),
+            orders: Padded(AtomicU32::new(0)),
+            told: AtomicU64::new(0),
+            told_run: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.hot.outcomes
+    }
+
+    pub(crate) fn started(&self) -> u64 {
+        self.hot.nested.load(Acquire) + (self.hot.run.load(Acquire) >> 2)
+    }
+
+    pub(crate) fn run_word(&self) -> u64 {
+        self.hot.run.load(SeqCst)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.run_word() & RUN_STATE == IDLE
+    }
+
+    pub(crate) fn since(&self) -> u64 {
+        self.hot.since.load(Relaxed)
+    }
+
+    pub(crate) fn ordered(&self, order: u32) -> bool {
+        self.orders.load(SeqCst) & order != 0
+    }
+
+    /// The id of an inline task: odd, so it is never an address.
+    pub(crate) fn inline_id(&self, run: u64) -> TaskId {
+        TaskId { hi: u64::from(self.id.0) << 1 | 1, lo: run >> 2 }
+    }
+
+    /// The run word of the inline task that runs now.
+    pub(crate) fn inline_running(&self) -> Option<u64> {
+        Some(self.run_word()).filter(|run| run & RUN_STATE == INLINE)
+    }
+
+    /// Gives an inline task up; true if it had not ended.
+    pub(crate) fn abandon_inline(&self, run: u64) -> bool {
+        let next = run & !RUN_STATE | ABANDONED;
+        self.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_ok()
+    }
+
+    /// The cell tasks on this worker's stack, innermost first.
+    ///
+    /// The stack may change under the walk: each step checks that the cell is still
+    /// running on this thread, and whoever acts on one does so by a claim.
+    pub(crate) fn running_cells(&self) -> Vec<CellRef> {
+        let runner = self.hot.runner.load(Acquire);
+        let mut found = Vec::new();
+        let mut at = self.hot.current.load(Acquire);
+        while let Some(cell) = std::ptr::NonNull::new(at) {
+            let cell = CellRef::of_live(cell);
+            let same_thread = cell.cell().runner.load(Acquire) == runner;
+            at = cell.cell().outer.load(Acquire);
+            if !same_thread || !cell.is_running() || found.len() > frames::MAX_DEPTH {
+                break;
+            }
+            found.push(cell);
+        }
+        found
+    }
+
+    fn begin(&self, state: u64) -> u64 {
+        let run = (self.hot.run.load(Relaxed) & !RUN_STATE) + 4 | state;
+        self.hot.run.store(run, Release);
+        run
+    }
+
+    fn end(&self) {
+        let run = self.hot.run.load(Relaxed);
+        self.hot.run.store(run & !RUN_STATE, Release);
+    }
+}
+
+/// Why a worker's thread ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Told to: shutdown, stop or recycle.
+    Ordered(&'static str),
+    /// It was stuck in a task that has returned.
+    Returned,
+    /// Hook or state failed: the cause.
+    Failed(String),
+}
+
+/// One incarnation, on its own thread.
+pub(crate) struct Worker {
+    pub(crate) core: Arc<Core>,
+    pub(crate) line: Arc<WorkerLine>,
+    state: Option<Box<dyn Any>>,
+}
+
+impl Worker {
+    pub(crate) fn new(core: Arc<Core>, line: Arc<WorkerLine>) -> Worker {
+        Worker { core, line, state: None }
+    }
+
+    /// Lives from hook to hook. `ready` is told once the first task could run.
+    pub(crate) fn live(&mut self, ready: impl FnOnce()) -> End {
+        self.line.hot.runner.store(frames::runner(), Release);
+        if let Err(cause) = self.prepare() {
+            return End::Failed(cause);
+        }
+        ready();
+        let end = self.work();
+        self.drop_state();
+        if let Some(hook) = &self.core.config.on_worker_stop
+            && let Err(panic) = quietly(|| hook(self.line.id))
+        {
+            self.core.hook_panicked("on_worker_stop", panic);
+        }
+        end
+    }
+
+    fn prepare(&mut self) -> Result<(), String> {
+        if let Some(hook) = &self.core.config.on_worker_start
+            && let Err(panic) = quietly(|| hook(self.line.id))
+        {
+            let cause = format!("on_worker_start panicked: {}", panic.message());
+            self.core.hook_panicked("on_worker_start", panic);
+            return Err(cause);
+        }
+        self.make_state()
+    }
+
+    fn make_state(&mut self) -> Result<(), String> {
+        let Some(make) = &self.core.config.worker_state else { return Ok(()) };
+        match quietly(|| make(self.line.id)) {
+            Ok(Ok(state)) => {
+                self.state = Some(state);
+                Ok(())
+            }
+            Ok(Err(cause)) => Err(format!("worker state could not be made: {cause}")),
+            Err(panic) => {
+                let cause = format!("worker_state panicked: {}", panic.message());
+                self.core.hook_panicked("worker_state", panic);
+                Err(cause)
+            }
+        }
+    }
+
+    fn drop_state(&mut self) {
+        if drop_quietly(self.state.take()) {
+            self.core.ledger.drop_panics.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn work(&mut self) -> End {
+        let core = Arc::clone(&self.core);
+        let mut streak = 0u64;
+        // A worker of a `queue(0)` pool announces itself and must not do so twice.
+        let hand_over = core.queue.bound() == 0;
+        let mut announced = false;
+        loop {
+            if let Some(end) = self.obey() {
+                if announced {
+                    core.queue.take_credit_back();
+                    core.wake_for_rest();
+                }
+                return end;
+            }
+            let flags = core.flags.load(Acquire);
+            let paused = flags & PAUSED != 0;
+            if hand_over && !announced && !paused && flags & STOPPING == 0 {
+                core.queue.give_credit();
+                core.lobby.wake_first();
+                announced = true;
+            }
+            if hand_over && announced && paused && core.queue.is_empty() {
+                core.queue.take_credit_back();
+                announced = false;
+            }
+            // A ticket of a `queue(0)` pool belongs to a worker that waited for it: a
+            // pause that came later does not strand it.
+            let item = if paused && !hand_over {
+                None
+            } else {
+                core.queue.take(announced, CellRef::claim_start)
+            };
+            match item {
+                Some(item) => {
+                    announced = false;
+                    core.lobby.room_made(&core.queue);
+                    if streak % CLOCK_EVERY == 0 {
+                        self.line.hot.since.store(core.clock.now().0, Relaxed);
+                    }
+                    if streak == 0 && core.lot.needs_wake() && core.queue.looks_nonempty() {
+                        // Nothing may be stranded behind the task that we start now.
+                        core.lot.wake_one();
+                    }
+                    streak += 1;
+                    if let Err(cause) = self.run(item) {
+                        return End::Failed(cause);
+                    }
+                }
+                None => {
+                    if let Some(end) = self.rest(streak) {
+                        if announced {
+                            core.queue.take_credit_back();
+                        }
+                        return end;
+                    }
+                    streak = 0;
+                }
+            }
+        }
+    }
+
+    /// Looks at the orders between two tasks.
+    #[inline(always)]
+    fn obey(&self) -> Option<End> {
+        let orders = self.line.orders.load(Acquire);
+        if orders == 0 { None } else { self.obey_slowly(orders) }
+    }
+
+    #[cold]
+    fn obey_slowly(&self, orders: u32) -> Option<End> {
+        if orders & STUCK != 0 && !self.core.roster.lock().rejoin(self.line.id, self.core.target()) {
+            return Some(End::Returned);
+        }
+        (orders & STOP_AFTER_TASK != 0).then_some(End::Ordered("stopped by request"))
+    }
+
+    /// Nothing to do: search for a while, then sleep. Some: time to go.
+    fn rest(&self, streak: u64) -> Option<End> {
+        let core = &*self.core;
+        core.lobby.wake_first();
+        core.settled();
+        if core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained() {
+            // The others may be asleep: they, too, have to notice.
+            core.lot.kick_all();
+            return Some(End::Ordered("shutdown"));
+        }
+        let workable = || {
+            core.flags.load(SeqCst) & PAUSED == 0 && core.queue.looks_nonempty()
+        };
+        let called = || {
+            self.line.orders.load(SeqCst) != 0
+                || core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained()
+        };
+        let mut searching = core.lot.begin_search();
+        // A worker that was busy lets a few tasks gather before it looks again.
+        let mut step = if streak > 4 { 5 } else { 0 };
+        loop {
+            while searching && step < SEARCH_STEPS {
+                if workable() {
+                    if core.lot.end_search() {
+                        return None;
+                    }
+                    break; // a helping caller has our place
+                }
+                if called() {
+                    break;
+                }
+                snooze(step);
+                step += 1;
+            }
+            match core.lot.sleep(searching, workable, called) {
+                Awake::Called => return None,
+                Awake::Searching => (searching, step) = (true, 0),
+            }
+        }
+    }
+
+    fn run(&mut self, item: Item) -> Result<(), String> {
+        let panicked = match item {
+            Item::Inline(job) => self.run_inline(job),
+            Item::Cell(cell) => self.run_cell(cell),
+        };
+        if panicked && self.state.is_some() {
+            self.drop_state();
+            return self.make_state();
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn run_inline(&self, job: InlineJob) -> bool {
+        let run = self.line.begin(INLINE);
+        let result = quietly(|| job.consume(Verb::Run));
+        let next = run & !RUN_STATE | IDLE;
+        // Exactly one of this CAS and `abandon_inline` succeeds.
+        if self.line.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_err() {
+            self.core.ledger.late_returns.fetch_add(1, Relaxed);
+            self.line.end();
+            return result.is_err();
+        }
+        match result {
+            Ok(()) => {
+                self.line.hot.outcomes.count_own(Kind::Completed);
+                false
+            }
+            Err(panic) => {
+                self.line.hot.outcomes.count_own(Kind::Panicked);
+                let id = Some(self.line.inline_id(run));
+                self.core.unobserved(UnobservedKind::Panicked, "", id, panic.message().into());
+                self.core.discard(panic);
+                true
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run_cell(&mut self, cell: CellRef) -> bool {
+        let before = self.line.hot.outcomes.panicked.load(Relaxed);
+        self.line.begin(CELL);
+        let state = self.state.as_deref_mut().map_or(std::ptr::null_mut(), |state| {
+            std::ptr::from_mut(state).cast::<()>()
+        });
+        let env = RunEnv { core: &self.core, line: Some(&self.line), state };
+        run_claimed(cell, &env);
+        self.line.end();
+        self.line.hot.outcomes.panicked.load(Relaxed) != before
+    }
+}
+
+/// Runs a cell task that this thread has claimed, on top of whatever its stack holds.
+pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) {
+    let runner = match env.line {
+        Some(line) => line.hot.runner.load(Relaxed),
+        None => frames::runner(),
+    };
+    cell.cell().runner.store(runner, Release);
+    let stack = env.line.map(|line| &line.hot.current);
+    let below = stack.map_or(std::ptr::null_mut(), |top| top.load(Relaxed));
+    cell.cell().outer.store(below, Release);
+    if let Some(top) = stack {
+        top.store(cell.address().cast(), Release);
+    }
+    // Told by a Hard that came between the claim and here: its walk may have missed us.
+    fence(SeqCst);
+    if env.core.flags.load(SeqCst) & HARD != 0 {
+        env.core.tell(cell, Cause::Shutdown);
+    }
+    let run = cell.ops().run;
+    // SAFETY: the claim makes this thread the owner of the payload, which `ops` is for.
+    unsafe { run(cell, env) };
+    if let Some(top) = stack {
+        top.store(below, Release);
+    }
+}
+
+/// Counts a task that a waiting task of this worker runs on top of itself.
+pub(crate) fn count_nested(line: &WorkerLine) {
+    bump(&line.hot.nested);
+}
+
