@@ -99,13 +99,13 @@ impl Clock {
 impl ManualClock {
     /// Moves time forward and wakes whoever waited for a moment that has come.
     pub fn advance(&self, d: Duration) {
-        let due = {
+        let due: Vec<(Ticks, Weak<Parker>)> = {
             let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.0 = Ticks(state.0).after(d).0;
             let now = Ticks(state.0);
             let (due, later) = std::mem::take(&mut state.1).into_iter().partition(|(at, _)| *at <= now);
             state.1 = later;
-            due as Vec<_>
+            due
         };
         for (_, sleeper) in due {
             if let Some(parker) = sleeper.upgrade() {

@@ -52,16 +52,15 @@ impl Chain {
     }
 }
 
-/// Batches that no thread holds, and how many cells were ever made.
+/// Batches that no thread holds.
 struct Store {
     batches: Vec<Chain>,
-    made: usize,
 }
 
 // SAFETY: the chains own free cells, which any thread may own.
 unsafe impl Send for Store {}
 
-static STORE: Mutex<Store> = Mutex::new(Store { batches: Vec::new(), made: 0 });
+static STORE: Mutex<Store> = Mutex::new(Store { batches: Vec::new() });
 
 fn store() -> std::sync::MutexGuard<'static, Store> {
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -140,7 +139,6 @@ fn refill() -> Chain {
             return batch;
         }
     }
-    store.made += BATCH;
     drop(store);
     let slab: Vec<TaskCell> = (0..BATCH).map(|_| TaskCell::new()).collect();
     let mut chain = Chain::new();
@@ -148,9 +146,4 @@ fn refill() -> Chain {
         chain.push(NonNull::from(cell));
     }
     chain
-}
-
-/// How many cells this process has made: the peak of tasks in flight, rounded up.
-pub(crate) fn made() -> usize {
-    store().made
 }

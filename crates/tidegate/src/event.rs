@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::clock::{Clock, Ticks};
 use crate::parker::with_parker;
 use crate::sync::Lock;
 
@@ -53,19 +52,6 @@ impl<T: Clone> Event<T> {
                     return value;
                 }
                 parker.park();
-            }
-        })
-    }
-
-    pub(crate) fn wait_until(&self, clock: &Clock, deadline: Ticks) -> Option<T> {
-        with_parker(|parker, waker| {
-            loop {
-                if let Poll::Ready(value) = self.poll(&mut Context::from_waker(waker)) {
-                    return Some(value);
-                }
-                if !parker.park_until(clock, deadline) {
-                    return self.get();
-                }
             }
         })
     }

@@ -124,6 +124,9 @@ pub enum ShutdownError {
     /// waited for itself. Nothing has happened. `close` works there; shut down
     /// or wait from outside.
     InsideTask,
+    /// It was called in a child process made by `fork`, which has the memory of
+    /// the pool but none of its threads. Build pools after forking.
+    Forked,
 }
 
 impl fmt::Display for ShutdownError {
@@ -132,6 +135,10 @@ impl fmt::Display for ShutdownError {
             ShutdownError::InsideTask => {
                 "a task or callback of the pool cannot wait for the whole pool, which would \
                  include itself; call `close` there, and wait or shut down from outside"
+            }
+            ShutdownError::Forked => {
+                "the pool's threads stayed behind in the parent process when this one was \
+                 forked; build the pool after forking"
             }
         })
     }

@@ -49,7 +49,7 @@ pub struct Token {
 }
 
 #[derive(Default)]
-struct Node {
+pub(crate) struct Node {
     cancelled: AtomicBool,
     listeners: Lock<Listeners>,
     /// Where this node is registered as a child, to unregister when it goes (hazard 52).

@@ -20,7 +20,7 @@ use crate::lot::Awake;
 use crate::outcome::Cause;
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
-use crate::settle::{self, RunEnv};
+use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
 use crate::sync::{Padded, snooze};
@@ -87,10 +87,6 @@ impl WorkerLine {
 
     pub(crate) fn run_word(&self) -> u64 {
         self.hot.run.load(SeqCst)
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.run_word() & RUN_STATE == IDLE
     }
 
     pub(crate) fn since(&self) -> u64 {

@@ -1,0 +1,101 @@
+#![cfg_attr(not(tidegate_loom), doc = include_str!("../README.md"))]
+
+#[cfg(tidegate_loom)]
+mod loom_only {}
+
+mod cell;
+mod job;
+mod lot;
+mod outcome;
+mod panics;
+mod parker;
+mod queue;
+mod ring;
+mod sync;
+mod ids;
+
+#[cfg(not(tidegate_loom))]
+mod admission;
+#[cfg(not(tidegate_loom))]
+mod batch;
+#[cfg(not(tidegate_loom))]
+mod builder;
+#[cfg(not(tidegate_loom))]
+mod clock;
+#[cfg(not(tidegate_loom))]
+mod core;
+#[cfg(not(tidegate_loom))]
+mod cx;
+#[cfg(not(tidegate_loom))]
+mod decide;
+#[cfg(not(tidegate_loom))]
+mod depot;
+#[cfg(not(tidegate_loom))]
+mod event;
+#[cfg(not(tidegate_loom))]
+mod extras;
+#[cfg(not(tidegate_loom))]
+mod frames;
+#[cfg(not(tidegate_loom))]
+mod handle;
+#[cfg(not(tidegate_loom))]
+mod ledger;
+#[cfg(not(tidegate_loom))]
+mod lobby;
+#[cfg(not(tidegate_loom))]
+mod order;
+#[cfg(not(tidegate_loom))]
+mod pool;
+#[cfg(not(tidegate_loom))]
+mod reaper;
+#[cfg(not(tidegate_loom))]
+mod refused;
+#[cfg(not(tidegate_loom))]
+mod report;
+#[cfg(not(tidegate_loom))]
+mod roster;
+#[cfg(not(tidegate_loom))]
+mod settle;
+#[cfg(all(feature = "signal", not(any(tidegate_loom, tidegate_shuttle))))]
+mod signal;
+#[cfg(not(tidegate_loom))]
+mod snapshot;
+#[cfg(not(tidegate_loom))]
+mod spawn;
+#[cfg(not(tidegate_loom))]
+mod stream;
+#[cfg(not(tidegate_loom))]
+mod supervisor;
+#[cfg(not(tidegate_loom))]
+mod task;
+#[cfg(not(tidegate_loom))]
+mod token;
+#[cfg(not(tidegate_loom))]
+mod unobserved;
+#[cfg(not(tidegate_loom))]
+mod worker;
+
+#[cfg(not(tidegate_loom))]
+mod public {
+    pub use crate::batch::Batch;
+    pub use crate::builder::{BuildError, Builder, Inside, WhenFull, Workers};
+    pub use crate::clock::{Clock, ManualClock};
+    pub use crate::cx::Cx;
+    pub use crate::handle::{CancelOnDrop, Handle, WaitError, WaitReason};
+    pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
+    pub use crate::order::{Drain, shutdown_in_order};
+    pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
+    pub use crate::panics::{Panic, capture_backtraces};
+    pub use crate::pool::{Pool, ShutdownFuture, StopWorker, WorkerError};
+    pub use crate::refused::{Reason, Refused};
+    pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
+    pub use crate::snapshot::{PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};
+    pub use crate::stream::{Completion, Completions};
+    pub use crate::task::Task;
+    pub use crate::token::{Cancelled, Token};
+    pub use crate::unobserved::{Unobserved, UnobservedKind};
+    #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
+    pub use crate::signal::SignalGuard;
+}
+#[cfg(not(tidegate_loom))]
+pub use public::*;

@@ -1,0 +1,46 @@
+//! Shutting several pools down, producers before consumers, on one deadline.
+
+use std::time::{Duration, Instant};
+
+use crate::decide;
+use crate::pool::Pool;
+use crate::report::{Report, Shutdown, ShutdownError};
+
+/// Something that can be drained within a time: a pool, or whatever wraps one.
+pub trait Drain {
+    /// Finishes what it has accepted, at most within `limit`, then stops.
+    fn drain(&self, limit: Duration) -> Result<Report, ShutdownError>;
+}
+
+impl<S> Drain for Pool<S> {
+    fn drain(&self, limit: Duration) -> Result<Report, ShutdownError> {
+        self.shutdown(Shutdown::light().within(limit))
+    }
+}
+
+/// Drains each in turn, in the order given: producers first. All of them share `within`;
+/// each gets the time left divided by the number left, so a slow first one can't leave the
+/// last with none. A pool that overruns its share turns Hard and may take its grace on top.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::{Pool, shutdown_in_order};
+///
+/// let parse = Pool::builder("parse").workers(1).build()?;
+/// let store = Pool::builder("store").workers(1).build()?;
+/// for report in shutdown_in_order(&[&parse, &store], Duration::from_secs(10)) {
+///     assert!(report?.is_success());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn shutdown_in_order(
+    pools: &[&dyn Drain],
+    within: Duration,
+) -> Vec<Result<Report, ShutdownError>> {
+    let began = Instant::now();
+    let each = pools.iter().enumerate().map(|(index, pool)| {
+        let left = within.saturating_sub(began.elapsed());
+        pool.drain(decide::share(left, pools.len() - index))
+    });
+    each.collect()
+}
