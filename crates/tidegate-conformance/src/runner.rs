@@ -122,6 +122,11 @@ pub fn check(kind: &Arc<dyn Kind>, name: &str) {
     }
 }
 
+/// Plays a child of the tests about the end of a process; false if there is no such child.
+pub fn play_child(name: &str) -> bool {
+    crate::tests::hazards_panics::play_child(name)
+}
+
 fn why_skip(kind: &dyn Kind, test: &TestInfo) -> Option<String> {
     if let Some(reason) = kind.leaves_out(test) {
         return Some(reason.to_owned());

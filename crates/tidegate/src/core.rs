@@ -153,14 +153,13 @@ impl Core {
         if self.flags.load(SeqCst) & PAUSED != 0 && self.queue.bound() != 0 {
             return;
         }
-        let before = self.queue.head();
+        // Past what was published so far, ours included.
+        let own = self.queue.tickets();
         if !self.lot.all_asleep(self.target() as u64) {
             for _ in 0..12 {
                 crate::sync::spin_loop();
                 crate::sync::spin_loop();
-                if self.queue.head() != before && self.queue.is_empty()
-                    || self.lot.somebody_searches()
-                {
+                if self.queue.head() >= own || self.lot.somebody_searches() {
                     return;
                 }
             }

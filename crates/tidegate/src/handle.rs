@@ -172,7 +172,8 @@ impl<T, E> Handle<T, E> {
         if self.may_help && help(cell, pool) {
             return Ok(());
         }
-        let mut step = 0;
+        // Still queued: others are before it, so let the workers get on in peace.
+        let mut step = if cell.is_queued() { 5 } else { 0 };
         while step < AWAKE_STEPS {
             snooze(step);
             if matches!(cell.look(), Look::Settled(..)) {

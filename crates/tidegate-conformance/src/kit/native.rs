@@ -9,7 +9,7 @@ use super::gate::Gate;
 
 /// Keeps `workers` workers of `pool` busy at the gate that is returned.
 #[track_caller]
-pub fn occupy<S>(pool: &Pool<S>, workers: usize) -> Gate {
+pub fn occupy<S: 'static>(pool: &Pool<S>, workers: usize) -> Gate {
     let gate = Gate::new();
     for n in 1..=workers {
         eventually("a worker takes a task", || pool.try_spawn(gate.waiter()).is_ok());

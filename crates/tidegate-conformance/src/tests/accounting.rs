@@ -51,7 +51,7 @@ pub(crate) fn A1_identity_at_rest(cx: &Ctx) {
         idle(&pool);
         assert_exact_at_rest(&pool.snapshot(), offered);
         pool.shutdown(Shutdown::light()).expect("outside the pool");
-        assert_eq!(pool.spawn(|| ()).is_err(), true);
+        assert!(pool.spawn(|| ()).is_err());
         assert_exact_at_rest(&pool.snapshot(), offered + 1);
     }
 }
@@ -80,7 +80,9 @@ pub(crate) fn A1_inequalities_always(cx: &Ctx) {
             in_background(move || mixed_load(&pool, 300))
         })
         .collect();
-    producers.into_iter().for_each(|producer| drop(producer.join()));
+    for producer in producers {
+        producer.join();
+    }
     done.store(true, SeqCst);
     observer.join();
 }

@@ -12,7 +12,7 @@ use crate::kit::{
 };
 
 /// Fills the queue from where it is called.
-fn fill<S>(pool: &Pool<S>) {
+fn fill(pool: &Pool) {
     while pool.try_spawn(|| ()).is_ok() {}
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn L1_the_context_gives_everything(cx: &Ctx) {
         passage.enter();
         assert!(task.check().is_err() && task.stopping(), "it was told");
         assert_eq!(task.cause(), Some(Cause::Handle));
-        (task.task_id(), task.external_id().cloned(), task.name(), task.worker_id().is_some())
+        (task.task_id(), task.external_id(), task.name(), task.worker_id().is_some())
     });
     let handle = offer.expect("there is room");
     let id = handle.id();

@@ -17,7 +17,8 @@ pub(crate) fn G4_every_result_comes_once(cx: &Ctx) {
     let mut stream = pool.stream::<u64, std::convert::Infallible>(16);
     let (mut seen, mut next) = (HashSet::new(), 0_u64);
     while seen.len() < 500 {
-        while next < 500 && stream.try_submit(move || next * 2).is_ok() {
+        while next < 500 && stream.in_flight() < 16 {
+            stream.submit(move || next * 2).expect("the window has room");
             next += 1;
         }
         let done = stream.next().expect("something is in flight");
@@ -34,7 +35,7 @@ pub(crate) fn G4_the_window_bounds_what_is_not_collected(cx: &Ctx) {
     let ran = Arc::new(AtomicU64::new(0));
     let offer = |stream: &mut tidegate::Completions<_, _, _>| {
         let ran = Arc::clone(&ran);
-        stream.try_submit(move || ran.fetch_add(1, SeqCst))
+        stream.submit(move || ran.fetch_add(1, SeqCst))
     };
     (0..4).for_each(|n| assert!(offer(&mut stream).is_ok(), "place {n} of the window"));
     idle(&pool);
@@ -65,7 +66,9 @@ pub(crate) fn G4_a_shutdown_comes_through_the_stream(cx: &Ctx) {
     let pool = cx.builder().queue(100).build().expect("the pool starts");
     let busy = occupy(&pool, cx.workers());
     let mut stream = pool.stream::<u8, std::convert::Infallible>(10);
-    (0..5).for_each(|n| drop(stream.submit(move || n).expect("there is room")));
+    for n in 0..5 {
+        stream.submit(move || n).expect("there is room");
+    }
     let shutdown = {
         let pool = pool.clone();
         in_background(move || pool.shutdown(Shutdown::soft()).expect("outside the pool"))

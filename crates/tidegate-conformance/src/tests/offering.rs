@@ -52,7 +52,7 @@ pub(crate) fn R2_one_builder_for_everything(cx: &Ctx) {
         .cancel_with(&token)
         .wait_until(Instant::now() + Duration::from_secs(3600))
         .on_outcome(move |summary| tell.send(summary.clone()).expect("the test listens"))
-        .submit(|task| (task.name(), task.task_id(), task.external_id().cloned()))
+        .submit(|task| (task.name(), task.task_id(), task.external_id()))
         .expect("there is room");
     let id = handle.id();
     let seen = value(handle);
@@ -90,10 +90,10 @@ pub(crate) fn R3_refusal_hands_the_work_back(cx: &Ctx) {
 }
 
 pub(crate) fn R3_refusal_travels_as_an_error(cx: &Ctx) {
-    struct NotDebug(u8);
+    struct NotDebug(#[allow(dead_code)] u8);
     fn offer(pool: &tidegate::Pool) -> Result<(), Box<dyn Error + Send + Sync>> {
         let capture = NotDebug(9);
-        pool.spawn(move || drop(capture.0))?;
+        pool.spawn(move || drop(capture))?;
         Ok(())
     }
     fn can_travel<E: Error + Send + Sync + 'static>(_: &E) {}

@@ -154,7 +154,7 @@ pub(crate) fn O1_one_winner_when_many_cancel(cx: &Ctx) {
     let outcomes = Arc::new(AtomicU64::new(0));
     for _ in 0..300 {
         let (token, seen) = (Token::new(), Arc::clone(&outcomes));
-        let offer = pool.task("").cancel_with(&token).on_outcome(move |_| drop(seen.fetch_add(1, SeqCst)));
+        let offer = pool.task("").cancel_with(&token).on_outcome(move |_| { seen.fetch_add(1, SeqCst); });
         let handle = offer.submit(|_| ()).expect("there is room");
         let (id, by_id) = (handle.id(), pool.clone());
         let rival = thread::spawn(move || by_id.cancel_task(id));

@@ -141,7 +141,7 @@ pub(crate) fn C_integration_errors_do_not_stop_the_pool(cx: &Ctx) {
     let handles: Vec<_> = (0..200)
         .map(|n| taken(pool.submit(Box::new(move |_| if n < 100 { Err("denied".to_owned()) } else { Ok(n) }))))
         .collect();
-    let values = handles.into_iter().filter(|_| true).map(|h| h.wait()).filter(|e| matches!(e, Ending::Value(_)));
+    let values = handles.into_iter().map(|h| h.wait()).filter(|e| matches!(e, Ending::Value(_)));
     assert_eq!(values.count(), 100, "items after a hundred errors were not processed");
     pool.shutdown(How::Light);
 }
@@ -169,7 +169,7 @@ pub(crate) fn C_integration_submit_from_many_threads(cx: &Ctx) {
             in_background(move || {
                 for n in 1..=200 {
                     let sum = Arc::clone(&sum);
-                    let work = move || drop(sum.fetch_add(n, SeqCst));
+                    let work = move || { sum.fetch_add(n, SeqCst); };
                     pool.spawn(Box::new(work)).expect("an open pool accepts");
                 }
             })

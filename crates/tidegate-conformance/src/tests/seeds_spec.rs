@@ -111,7 +111,7 @@ fn produce_until_it_fails(pool: Arc<dyn SuitePool>, ran: &Arc<AtomicU64>) -> u64
             return n;
         }
         let ran = Arc::clone(ran);
-        let work = move || drop(ran.fetch_add(1, SeqCst));
+        let work = move || { ran.fetch_add(1, SeqCst); };
         pool.spawn(Box::new(work)).expect("an open pool accepts");
     }
     unreachable!("the producer fails before")

@@ -57,18 +57,21 @@ pub(crate) fn S1_row_soft(cx: &Ctx) {
 /// One task that ignores the stop; as many as there are workers left obey it.
 fn stubborn_and_obedient(cx: &Ctx, pool: &Pool, gate: &Gate) -> Vec<tidegate::Handle<(), &'static str>> {
     let stubborn = gate.passage();
-    let first = pool.task("stubborn").external_id(13_u64).submit_result(move |_| {
+    let first = pool.task("stubborn").submit_result(move |_| {
         stubborn.enter();
         Ok(())
     });
-    let obedient = (1..cx.workers()).map(|_| {
+    let mut running = vec![first.expect("there is room")];
+    for _ in 1..cx.workers() {
         let passage = gate.passage();
-        pool.task("obedient").submit_result(move |task| match passage.enter_unless(|| task.stopping()) {
-            true => Ok(()),
-            false => Err("stopped"),
-        })
-    });
-    let running = std::iter::once(first).chain(obedient).map(|offer| offer.expect("there is room")).collect();
+        let obedient = pool.task("obedient").submit_result(move |task| {
+            match passage.enter_unless(|| task.stopping()) {
+                true => Ok(()),
+                false => Err("stopped"),
+            }
+        });
+        running.push(obedient.expect("there is room"));
+    }
     gate.wait_until_entered(cx.workers());
     running
 }
@@ -202,7 +205,7 @@ pub(crate) fn S1_nothing_accepted_is_lost(cx: &Ctx) {
             pool.shutdown(how);
             let handles: Vec<_> = producers.into_iter().flat_map(|producer| producer.join()).collect();
             assert!(handles.iter().all(|handle| handle.is_settled()), "{how:?}: accepted, but never settled");
-            let values = handles.into_iter().filter(|_| true).map(|h| h.wait());
+            let values = handles.into_iter().map(|h| h.wait());
             let values = values.filter(|ending| matches!(ending, Ending::Value(_))).count() as u64;
             assert_eq!(values, ran.load(SeqCst), "{how:?}: ran without a result, or the reverse");
         }

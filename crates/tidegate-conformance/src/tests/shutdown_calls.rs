@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tidegate::{
-    Cause, ExternalId, Mode, PoolState, Reason, Report, Shutdown, ShutdownError, Token, shutdown_in_order,
+    Cause, Drain, ExternalId, Mode, PoolState, Reason, Report, Shutdown, ShutdownError, Token, shutdown_in_order,
 };
 
 use crate::Ctx;
@@ -147,7 +147,9 @@ pub(crate) fn S3_what_a_parent_does_is_configurable(cx: &Ctx) {
 
 pub(crate) fn S4_the_report_counts_since_the_shutdown_began(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
-    (0..5).for_each(|n| drop(value(pool.submit(move || n).expect("there is room"))));
+    for n in 0..5 {
+        value(pool.submit(move || n).expect("there is room"));
+    }
     crate::kit::idle(&pool);
     let busy = occupy(&pool, cx.workers());
     pool.spawn_result(|| Err::<(), _>("counted")).expect("there is room");
@@ -209,6 +211,11 @@ pub(crate) fn S4_a_missed_deadline_is_never_a_success(cx: &Ctx) {
     assert_eq!(pool.state(), PoolState::Stopped { complete: false });
 }
 
+fn in_order(pools: &[&dyn Drain], within: Duration) -> Vec<Report> {
+    let answers = shutdown_in_order(pools, within).into_iter();
+    answers.map(|answer| answer.expect("outside the pools")).collect()
+}
+
 pub(crate) fn S5_producers_before_consumers(cx: &Ctx) {
     let producers = cx.builder().queue(100).build().expect("the pool starts");
     let consumers = cx.builder().queue(1_000).build().expect("the pool starts");
@@ -217,13 +224,13 @@ pub(crate) fn S5_producers_before_consumers(cx: &Ctx) {
     for _ in 0..50 {
         let (target, consumed) = (consumers.clone(), Arc::clone(&consumed));
         let produce = move || {
-            let consume = move || drop(consumed.fetch_add(1, SeqCst));
+            let consume = move || { consumed.fetch_add(1, SeqCst); };
             target.spawn(consume).expect("consumers are open while producers drain");
         };
         producers.spawn(produce).expect("there is room");
     }
     busy.open();
-    let reports = shutdown_in_order(&[&producers, &consumers], Duration::from_secs(600));
+    let reports = in_order(&[&producers, &consumers], Duration::from_secs(600));
     assert_eq!(reports.len(), 2);
     assert!(reports.iter().all(Report::is_success), "{reports:?}");
     assert_eq!(consumed.load(SeqCst), 50, "what was produced is consumed");
@@ -236,7 +243,7 @@ pub(crate) fn S5_the_last_pool_is_left_a_share(cx: &Ctx) {
     stuck.spawn(gate.waiter()).expect("there is room");
     gate.wait_until_entered(1);
     let last = healthy.submit(|| 8).expect("there is room");
-    let reports = shutdown_in_order(&[&stuck, &healthy], Duration::from_millis(400));
+    let reports = in_order(&[&stuck, &healthy], Duration::from_millis(400));
     assert!(!reports[0].is_success(), "the first missed its share: {}", reports[0]);
     assert!(reports[1].is_success(), "the last was left with none: {}", reports[1]);
     assert_eq!(value(last), 8);

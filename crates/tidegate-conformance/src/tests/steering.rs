@@ -70,7 +70,7 @@ pub(crate) fn S7_stop_one_worker_hard(cx: &Ctx) {
 pub(crate) fn S7_recycle_one_worker(cx: &Ctx) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&started);
-    let builder = cx.builder().queue(10).on_worker_start(move |_| drop(counter.fetch_add(1, SeqCst)));
+    let builder = cx.builder().queue(10).on_worker_start(move |_| { counter.fetch_add(1, SeqCst); });
     let pool = builder.build().expect("the pool starts");
     occupy(&pool, cx.workers()).open();
     for how in [StopWorker::AfterTask, StopWorker::Hard] {
@@ -95,7 +95,7 @@ pub(crate) fn S7_recycle_one_worker(cx: &Ctx) {
 pub(crate) fn S7_recycle_an_idle_worker(cx: &Ctx) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&started);
-    let builder = cx.builder().on_worker_start(move |_| drop(counter.fetch_add(1, SeqCst)));
+    let builder = cx.builder().on_worker_start(move |_| { counter.fetch_add(1, SeqCst); });
     let pool = builder.build().expect("the pool starts");
     occupy(&pool, cx.workers()).open();
     idle(&pool);

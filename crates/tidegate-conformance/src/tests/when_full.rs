@@ -72,7 +72,7 @@ pub(crate) fn R5_wait_for(cx: &Ctx) {
 
 pub(crate) fn R5_reject(cx: &Ctx) {
     let (pool, busy) = full_pool(cx, 2, WhenFull::Reject);
-    let queued = [pool.submit(|| 1), pool.submit(|| 2)].map(|offer| offer.expect("there are two places"));
+    let queued = [1, 2].map(|n| pool.submit(move || n).expect("there are two places"));
     assert_eq!(refusal(pool.submit(|| 3)), Reason::Full);
     assert_eq!(refusal(pool.spawn(|| ())), Reason::Full);
     assert_eq!(pool.snapshot().refused.full, 2);
@@ -149,7 +149,7 @@ pub(crate) fn R5_caller_runs_with_name_and_callback(cx: &Ctx) {
     let (pool, busy) = full_pool(cx, 1, WhenFull::CallerRuns);
     pool.spawn(|| ()).expect("there is one place");
     let (tell, told) = std::sync::mpsc::channel();
-    let offer = pool.task("here").external_id(5_u64).on_outcome(move |end| drop(tell.send(end.clone())));
+    let offer = pool.task("here").external_id(5_u64).on_outcome(move |end| { let _ = tell.send(end.clone()); });
     let handle = offer.submit(|task| (task.name(), task.worker_id().is_none())).expect("the caller runs it");
     assert_eq!(value(handle), ("here", true), "no worker runs it");
     let summary = told.recv().expect("the callback is called");

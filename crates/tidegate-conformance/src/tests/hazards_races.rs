@@ -1,0 +1,306 @@
+//! Known ways to fail: deadlocks, lost wake-ups, races. The number is the line
+//! of the hazard list; lines that a clause's own test covers are named there.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use tidegate::{Shutdown, WhenFull};
+
+use crate::kit::{
+    Gate, HANG, block_on, eventually, in_background, job, occupy, refusal, taken, value,
+};
+use crate::{Ctx, Ending, How};
+
+pub(crate) fn hazard_02_all_workers_wait_for_queued_tasks(cx: &Ctx) {
+    let pool = cx.builder().queue(cx.workers() * 2).build().expect("the pool starts");
+    let together = Gate::new();
+    let outers: Vec<_> = (0..cx.workers() as u64)
+        .map(|n| {
+            let (inside, passage) = (pool.clone(), together.passage());
+            let outer = move || {
+                let inner = inside.submit(move || n).expect("there is room");
+                passage.enter();
+                value(inner)
+            };
+            pool.submit(outer).expect("there is room")
+        })
+        .collect();
+    // Every worker now holds an outer task, and every inner one is queued.
+    together.wait_until_entered(cx.workers());
+    together.open();
+    for (n, outer) in outers.into_iter().enumerate() {
+        assert_eq!(value(outer), n as u64);
+    }
+}
+
+/// Portable form of 2: a pool that lets tasks wait for its own queue must help.
+pub(crate) fn hazard_02_fork_join_by_handles(cx: &Ctx) {
+    fn sum(pool: &Arc<dyn crate::SuitePool>, from: u64, to: u64) -> u64 {
+        if to - from < 4 {
+            return (from..to).sum();
+        }
+        let middle = (from + to) / 2;
+        let left = Arc::clone(pool);
+        let left = taken(pool.submit(job(move || sum(&left, from, middle))));
+        let right = sum(pool, middle, to);
+        match left.wait() {
+            Ending::Value(value) => value + right,
+            other => panic!("a half was lost: {other:?}"),
+        }
+    }
+    let pool = cx.open_with(cx.wish().queue(1_000));
+    let inside = Arc::clone(&pool);
+    let whole = taken(pool.submit(job(move || sum(&inside, 0, 500))));
+    assert_eq!(whole.wait(), Ending::Value(500 * 499 / 2));
+    pool.shutdown(How::Light);
+}
+
+pub(crate) fn hazard_07_a_free_place_always_wakes_a_submitter(cx: &Ctx) {
+    // Many submitters, one place: a lost wake-up leaves one of them waiting in an idle pool.
+    for queue in [1, 2, 64] {
+        let pool = cx.open_with(cx.wish().queue(queue));
+        let submitters: Vec<_> = (0..6)
+            .map(|_| {
+                let pool = Arc::clone(&pool);
+                in_background(move || {
+                    for n in 0..400 {
+                        drop(taken(pool.submit(job(move || n))));
+                    }
+                })
+            })
+            .collect();
+        submitters.into_iter().for_each(|submitter| submitter.join());
+        pool.shutdown(How::Light);
+    }
+}
+
+pub(crate) fn hazard_14_a_slow_producer_starves_nobody(cx: &Ctx) {
+    // User code that is slow or stuck while a submit is under way: here the
+    // evicted task's drop, on the submitter's own thread.
+    struct StuckDrop(crate::kit::Passage);
+    impl Drop for StuckDrop {
+        fn drop(&mut self) {
+            self.0.enter();
+        }
+    }
+    let pool = cx.builder().queue(2).when_full(WhenFull::DropOldest).build().expect("the pool starts");
+    let (busy, gate) = (occupy(&pool, cx.workers()), Gate::new());
+    let stuck = StuckDrop(gate.passage());
+    pool.spawn(move || drop(stuck)).expect("there is room");
+    pool.spawn(|| ()).expect("there is room");
+    let slow = {
+        let pool = pool.clone();
+        in_background(move || pool.spawn(|| ()).is_ok())
+    };
+    gate.wait_until_entered(1);
+    for _ in 0..10 {
+        assert!(pool.spawn(|| ()).is_ok(), "another producer waits for the slow one");
+    }
+    busy.open();
+    assert_eq!(value(pool.submit(|| 5).expect("there is room")), 5, "workers wait for the slow one");
+    gate.open();
+    assert!(slow.join());
+}
+
+pub(crate) fn hazard_33_no_wake_up_is_lost(cx: &Ctx) {
+    let pool = cx.open();
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    for round in 0..5_000_u64 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        // Now and then long enough for the workers to go to sleep.
+        (0..random % 64).for_each(|_| thread::yield_now());
+        let handle = taken(pool.submit(job(move || round)));
+        assert_eq!(handle.wait(), Ending::Value(round));
+    }
+    pool.shutdown(How::Light);
+}
+
+pub(crate) fn hazard_33_every_idle_worker_can_be_woken(cx: &Ctx) {
+    // As many tasks as workers must all run at once, from whatever state of sleep.
+    let pool = cx.builder().queue(1_000).build().expect("the pool starts");
+    for _ in 0..200 {
+        let gate = Gate::new();
+        for _ in 0..cx.workers() {
+            pool.spawn(gate.waiter()).expect("there is room");
+        }
+        gate.wait_until_entered(cx.workers());
+        gate.open();
+    }
+}
+
+pub(crate) fn hazard_42_a_handle_dropped_on_a_worker_or_by_its_own_task(cx: &Ctx) {
+    let pool = cx.builder().queue(100).build().expect("the pool starts");
+    for _ in 0..100 {
+        let (give, own) = mpsc::channel::<tidegate::Handle<()>>();
+        let handle = pool.submit(move || drop(own.recv())).expect("there is room");
+        give.send(handle).expect("the task listens");
+        let other = pool.submit(|| 1).expect("there is room");
+        pool.spawn(move || drop(other)).expect("there is room");
+    }
+    pool.wait_idle().expect("outside the pool");
+    pool.snapshot().check().expect("no task was lost");
+}
+
+pub(crate) fn hazard_43_a_handle_moves_between_pollers(cx: &Ctx) {
+    let pool = cx.builder().build().expect("the pool starts");
+    for n in 0..50 {
+        let gate = Gate::new();
+        let passage = gate.passage();
+        let offer = pool.submit(move || {
+            passage.enter();
+            n
+        });
+        let mut handle = offer.expect("there is room");
+        gate.wait_until_entered(1);
+        // Two polls with two wakers: the last one counts.
+        for _ in 0..2 {
+            let (waker, _) = counting_waker();
+            let pending = std::pin::Pin::new(&mut handle).poll(&mut std::task::Context::from_waker(&waker));
+            assert!(pending.is_pending());
+        }
+        let elsewhere = in_background(move || block_on(handle).ok());
+        gate.open();
+        assert_eq!(elsewhere.join(), Some(n), "the waker of the last poll was not woken");
+    }
+}
+
+fn counting_waker() -> (std::task::Waker, Arc<AtomicU64>) {
+    struct Count(Arc<AtomicU64>);
+    impl std::task::Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let count = Arc::new(AtomicU64::new(0));
+    (Arc::new(Count(Arc::clone(&count))).into(), count)
+}
+
+pub(crate) fn hazard_78_user_code_may_park_and_unpark(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let done = Arc::new(AtomicBool::new(false));
+    let waiter = thread::current();
+    let pest = {
+        let done = Arc::clone(&done);
+        in_background(move || {
+            while !done.load(SeqCst) {
+                waiter.unpark();
+                thread::yield_now();
+            }
+        })
+    };
+    for n in 0..500 {
+        // The task eats and leaves park tokens on its worker; somebody else ours.
+        let handle = pool.submit(move || {
+            thread::current().unpark();
+            thread::park();
+            thread::current().unpark();
+            n
+        });
+        assert_eq!(value(handle.expect("there is room")), n);
+    }
+    done.store(true, SeqCst);
+    pest.join();
+}
+
+pub(crate) fn hazard_80_submit_then_drop_gives_the_value(cx: &Ctx) {
+    for n in 0..100 {
+        let pool = cx.open();
+        let handle = taken(pool.submit(job(move || n)));
+        drop(pool);
+        assert_eq!(handle.wait(), Ending::Value(n), "the drop overtook the value");
+    }
+}
+
+pub(crate) fn hazard_81_waiters_leave_while_being_told(cx: &Ctx) {
+    // The waiter's stack frame is gone the moment it is told: whoever tells it
+    // must not touch it any more. Meaningful under a sanitizer.
+    let pool = cx.builder().queue(100).build().expect("the pool starts");
+    let waiters: Vec<_> = (0..4)
+        .map(|_| {
+            let pool = pool.clone();
+            in_background(move || {
+                for n in 0..500 {
+                    let mut handle = pool.submit(move || n).expect("there is room");
+                    match n % 3 {
+                        0 => assert_eq!(value(handle), n),
+                        1 => drop(handle.wait_timeout(Duration::from_nanos(n))),
+                        _ => drop(handle.try_take()),
+                    }
+                }
+            })
+        })
+        .collect();
+    waiters.into_iter().for_each(|waiter| waiter.join());
+    pool.shutdown(Shutdown::light()).expect("outside the pool");
+    pool.snapshot().check().expect("no task was lost");
+}
+
+pub(crate) fn hazard_86_no_lock_is_held_while_captures_are_dropped(cx: &Ctx) {
+    struct Busybody(tidegate::Pool, mpsc::Sender<bool>);
+    impl Drop for Busybody {
+        fn drop(&mut self) {
+            let _ = (self.0.snapshot(), self.0.roster(), self.0.state());
+            let _ = self.1.send(self.0.try_spawn(|| ()).is_ok());
+        }
+    }
+    let pool = cx.builder().queue(3).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let (tell, told) = mpsc::channel();
+    let capture = Busybody(pool.clone(), tell.clone());
+    let by_cancel = pool.submit(move || drop(capture)).expect("there is room");
+    by_cancel.cancel();
+    assert_eq!(told.recv_timeout(HANG), Ok(true), "cancel holds a lock while it drops");
+    let capture = Busybody(pool.clone(), tell);
+    pool.spawn(move || drop(capture)).expect("there is room");
+    let shutdown = {
+        let pool = pool.clone();
+        in_background(move || pool.shutdown(Shutdown::soft()).expect("outside the pool"))
+    };
+    assert_eq!(told.recv_timeout(HANG), Ok(false), "shutdown holds a lock while it drops, or is open");
+    busy.open();
+    shutdown.join();
+}
+
+pub(crate) fn hazard_15_a_task_chain_ends_with_the_drain(cx: &Ctx) {
+    fn again(pool: tidegate::Pool, links: Arc<AtomicU64>) {
+        links.fetch_add(1, SeqCst);
+        let next = pool.clone();
+        let _ = pool.spawn(move || again(next, links));
+    }
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let links = Arc::new(AtomicU64::new(0));
+    let (first, counter) = (pool.clone(), Arc::clone(&links));
+    pool.spawn(move || again(first, counter)).expect("there is room");
+    eventually("the chain runs", || links.load(SeqCst) > 100);
+    let report = pool.shutdown(Shutdown::light()).expect("outside the pool");
+    assert!(report.complete, "tasks that submit tasks kept the drain from ending");
+    assert!(pool.snapshot().refused.closed >= 1, "the last link was refused, not lost");
+}
+
+pub(crate) fn hazard_19_shutdowns_race(cx: &Ctx) {
+    let hows = [Shutdown::light(), Shutdown::soft(), Shutdown::hard(), Shutdown::default()];
+    for _ in 0..25 {
+        let pool = cx.builder().queue(50).build().expect("the pool starts");
+        (0..50).for_each(|_| pool.spawn(thread::yield_now).expect("there is room"));
+        let callers = hows.map(|how| {
+            let pool = pool.clone();
+            in_background(move || {
+                let report = pool.shutdown(how).expect("outside the pool");
+                (report, pool.snapshot().settled() == pool.snapshot().accepted)
+            })
+        });
+        let mut reports = HashMap::new();
+        for caller in callers {
+            let (report, over) = caller.join();
+            assert!(over, "a shutdown returned before the end");
+            *reports.entry(report.to_string()).or_insert(0) += 1;
+        }
+        assert_eq!(reports.len(), 1, "callers got different reports: {reports:?}");
+        assert_eq!(refusal(pool.submit(|| ())), tidegate::Reason::Closed);
+    }
+}

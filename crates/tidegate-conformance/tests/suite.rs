@@ -1,0 +1,20 @@
+//! The whole suite under `cargo test`: a module per kind, a `#[test]` per test.
+#![forbid(unsafe_code)]
+
+use tidegate_conformance::kinds::{ChannelKind, TidegateKind};
+use tidegate_conformance::{kit, stamp_suite};
+
+/// Names the runner's program to tests that start a child, on the way to the kind.
+fn with_children<K>(kind: K) -> K {
+    kit::set_child_program(env!("CARGO_BIN_EXE_tidegate-conformance").into());
+    kind
+}
+
+stamp_suite!(tidegate_1w, with_children(TidegateKind::threads("tidegate-1w", 1)));
+stamp_suite!(tidegate_2w, with_children(TidegateKind::threads("tidegate-2w", 2)));
+stamp_suite!(tidegate_8w, with_children(TidegateKind::threads("tidegate-8w", 8)));
+stamp_suite!(tidegate_help, with_children(TidegateKind::threads("tidegate-help", 2).helping()));
+stamp_suite!(tidegate_state, TidegateKind::threads("tidegate-state", 2).with_state());
+stamp_suite!(tidegate_q1, with_children(TidegateKind::threads("tidegate-q1", 2).queue(1)));
+stamp_suite!(tidegate_1000w, TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests());
+stamp_suite!(channel_2w, ChannelKind::new("channel-2w", 2));
