@@ -232,6 +232,7 @@ macro_rules! for_each_test {
         steering::S8_wait_idle_waits_for_a_paused_pool "S8" [Native] [];
         // workers.rs
         workers::W1_threads_are_named "W1" [Native] [];
+        workers::W1_exactly_as_many_workers_as_asked_for "W1" [Native] [10];
         workers::W1_stack_size "W1" [Native] [];
         workers::W1_hooks_run_once_per_worker "W1" [Native] [];
         workers::W1_each_worker_has_its_own_state "W1" [Native] [];

@@ -343,7 +343,7 @@ impl CellRef {
             // Before STOP is visible, so that whoever sees STOP finds a time. A stale
             // requester can at worst bring the grace of a later stop forward by the
             // instant of a race; the claim below still needs this generation.
-            let _ = cell.stopped_at.compare_exchange(0, now.max(1), SeqCst, Relaxed);
+            let _ = cell.stopped_at.compare_exchange(0, now, SeqCst, Relaxed);
             let next = seen | STOP | u64::from(cause.to_bits()) << CAUSE_SHIFT;
             match cell.word.compare_exchange(seen, next, SeqCst, Acquire) {
                 Ok(_) => return Some(seen & TOKEN != 0),

@@ -49,7 +49,10 @@ enum Source {
     Manual(Arc<Hand>),
 }
 
-#[derive(Debug, Default)]
+/// What a clock shows at first. Not 0, which elsewhere means "no time yet".
+const ORIGIN: u64 = 1_000_000_000;
+
+#[derive(Debug)]
 struct Hand {
     // One lock for both: an alarm set while the hand moves is either seen or late.
     state: Mutex<(u64, Vec<(Ticks, Weak<Parker>)>)>,
@@ -67,14 +70,14 @@ impl Clock {
 
     /// A clock that stands still until [`ManualClock::advance`] moves it.
     pub fn manual() -> (Clock, ManualClock) {
-        let hand = Arc::new(Hand::default());
+        let hand = Arc::new(Hand { state: Mutex::new((ORIGIN, Vec::new())) });
         (Clock(Source::Manual(Arc::clone(&hand))), ManualClock(hand))
     }
 
     pub(crate) fn now(&self) -> Ticks {
         match &self.0 {
             // 584 years fit.
-            Source::System(origin) => Ticks(origin.elapsed().as_nanos() as u64),
+            Source::System(origin) => Ticks(ORIGIN + origin.elapsed().as_nanos() as u64),
             Source::Manual(hand) => Ticks(hand.state.lock().unwrap_or_else(PoisonError::into_inner).0),
         }
     }
@@ -155,7 +158,7 @@ mod tests {
     fn a_manual_clock_wakes_only_what_is_due() {
         let (clock, hand) = Clock::manual();
         let parker = Parker::new();
-        let _early = clock.alarm(Ticks(10), &parker);
+        let _early = clock.alarm(Ticks(ORIGIN + 10), &parker);
         hand.advance(Duration::from_nanos(9));
         assert_eq!(hand.sleepers(), 1);
         hand.advance(Duration::from_nanos(1));

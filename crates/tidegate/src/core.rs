@@ -272,7 +272,7 @@ impl Core {
     /// An inline task has no ear; it can only be given up after the grace.
     pub(crate) fn tell_inline(&self, line: &crate::worker::WorkerLine, run: u64) {
         line.told_run.store(run, SeqCst);
-        line.told.store(self.clock.now().0.max(1), SeqCst);
+        line.told.store(self.clock.now().0, SeqCst);
         self.wake_supervisor();
     }
 

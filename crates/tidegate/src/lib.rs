@@ -1,10 +1,14 @@
 #![cfg_attr(not(tidegate_loom), doc = include_str!("../README.md"))]
-
-#[cfg(tidegate_loom)]
-mod loom_only {}
+// Under loom only the data plane is built, and only its models call it.
+#![cfg_attr(
+    tidegate_loom,
+    allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations)
+)]
 
 mod cell;
+mod clock;
 mod job;
+mod lobby;
 mod lot;
 mod outcome;
 mod panics;
@@ -13,6 +17,8 @@ mod queue;
 mod ring;
 mod sync;
 mod ids;
+#[cfg(all(test, tidegate_loom))]
+mod models;
 
 #[cfg(not(tidegate_loom))]
 mod admission;
@@ -20,8 +26,6 @@ mod admission;
 mod batch;
 #[cfg(not(tidegate_loom))]
 mod builder;
-#[cfg(not(tidegate_loom))]
-mod clock;
 #[cfg(not(tidegate_loom))]
 mod core;
 #[cfg(not(tidegate_loom))]
@@ -40,8 +44,6 @@ mod frames;
 mod handle;
 #[cfg(not(tidegate_loom))]
 mod ledger;
-#[cfg(not(tidegate_loom))]
-mod lobby;
 #[cfg(not(tidegate_loom))]
 mod order;
 #[cfg(not(tidegate_loom))]

@@ -22,7 +22,7 @@
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::{Padded, WaitWord, snooze};
+use crate::sync::{MODELLED, Padded, WaitWord, snooze};
 
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 16;
@@ -33,6 +33,10 @@ const FIELD: u64 = 0xffff;
 const TOKEN: u32 = 1;
 const TOKENS: u32 = 0xffff;
 const KICK: u32 = 1 << 16;
+
+/// Steps of the search before a worker goes to sleep, about 100 µs. Without time (models)
+/// one look is as good as many.
+const SEARCH_STEPS: u32 = if MODELLED { 1 } else { 120 };
 
 /// The counts fit in their fields.
 pub(crate) const MAX_WORKERS: usize = 0xfff0;
@@ -64,7 +68,10 @@ pub(crate) enum Awake {
 
 impl Lot {
     pub(crate) fn new() -> Self {
-        Lot { state: Padded(AtomicU64::new(0)), tokens: Padded(WaitWord::new(0)) }
+        let lot = Lot { state: Padded(AtomicU64::new(0)), tokens: Padded(WaitWord::new(0)) };
+        #[cfg(tidegate_loom)]
+        crate::sync::Prime::prime(&*lot.state);
+        lot
     }
 
     // ------------------------------------------------------------ wakers
@@ -119,6 +126,39 @@ impl Lot {
     }
 
     // ------------------------------------------------------------ workers
+
+    /// Searches for a while, then sleeps; returns when there is work or an order. Either way
+    /// the caller counts as active again, and must pass on what it does not take.
+    ///
+    /// `first_step`: how long the first pause of the search is.
+    pub(crate) fn rest(
+        &self,
+        first_step: u32,
+        workable: impl Fn() -> bool,
+        called: impl Fn() -> bool,
+    ) {
+        let mut searching = self.begin_search();
+        let mut step = first_step;
+        loop {
+            while searching && step < SEARCH_STEPS {
+                if workable() {
+                    if self.end_search() {
+                        return;
+                    }
+                    break; // a helping caller has our place
+                }
+                if called() {
+                    break;
+                }
+                snooze(step);
+                step += 1;
+            }
+            match self.sleep(searching, &workable, &called) {
+                Awake::Called => return,
+                Awake::Searching => (searching, step) = (true, 0),
+            }
+        }
+    }
 
     /// Takes the right to search, if it is free.
     pub(crate) fn begin_search(&self) -> bool {

@@ -7,11 +7,9 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
+use crate::clock::{Clock, Ticks};
 use crate::sync::atomic::Ordering::{Acquire, SeqCst};
 use crate::sync::{WaitWord, per_thread};
-
-#[cfg(not(tidegate_loom))]
-use crate::clock::{Clock, Ticks};
 
 const EMPTY: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -41,7 +39,6 @@ impl Parker {
     }
 
     /// As `park`, at most until `deadline` of `clock`; true if there was a token.
-    #[cfg(not(tidegate_loom))]
     pub(crate) fn park_until(self: &Arc<Self>, clock: &Clock, deadline: Ticks) -> bool {
         if deadline == Ticks::NEVER {
             self.park();

@@ -59,21 +59,34 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(bound: usize, workers: usize) -> Self {
         let bound = bound as u64;
-        Queue {
+        let queue = Queue {
             ring: Ring::new(bound.saturating_add(workers as u64)),
             bound,
             credit: Padded(AtomicI64::new(0)),
             reserved: AtomicBool::new(false),
             spill: Lock::new(VecDeque::new()),
             spilled: AtomicU64::new(0),
+        };
+        #[cfg(tidegate_loom)]
+        {
+            crate::sync::Prime::prime(&*queue.credit);
+            crate::sync::Prime::prime(&queue.spilled);
         }
+        queue
     }
 
     /// A queue whose ring is smaller than its bound, so that models reach the spill.
     #[cfg(any(test, tidegate_loom, tidegate_shuttle))]
     #[allow(dead_code, reason = "used by models and tests only")]
     pub(crate) fn with_slots(bound: usize, slots: u64) -> Self {
-        Queue { ring: Ring::new(slots), ..Queue::new(bound, 0) }
+        Queue::with_slots_from(bound, slots, 0)
+    }
+
+    /// As `with_slots`, with `first` as the first ticket.
+    #[cfg(any(test, tidegate_loom, tidegate_shuttle))]
+    #[allow(dead_code, reason = "used by models and tests only")]
+    pub(crate) fn with_slots_from(bound: usize, slots: u64, first: u64) -> Self {
+        Queue { ring: Ring::starting_at(slots, first), ..Queue::new(bound, 0) }
     }
 
     pub(crate) fn bound(&self) -> u64 {

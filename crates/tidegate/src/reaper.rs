@@ -33,7 +33,13 @@ pub(crate) struct Reaper {
     /// A thread is at work, or about to be.
     busy: bool,
     thread: Option<Joiner>,
+    /// Refused threads in a row.
+    failures: u32,
 }
+
+/// After so many refused threads the supervisor does the chores itself: a slow destructor
+/// then delays its watch, but a task without an outcome would be worse.
+const HOPELESS_AFTER: u32 = 3;
 
 impl Reaper {
     /// Nothing to do and nobody at it.
@@ -53,7 +59,7 @@ impl Core {
     }
 
     /// Starts the reaper's thread if there are chores and nobody at them. If the system
-    /// refuses, the supervisor tries again.
+    /// refuses, the supervisor is woken and tries again.
     pub(crate) fn start_reaper(self: &Arc<Self>) {
         let old = {
             let mut reaper = self.reaper.lock();
@@ -74,12 +80,30 @@ impl Core {
         let started = spawn::spawn(name, None, self.config.spawner.as_ref(), body);
         let mut reaper = self.reaper.lock();
         match started {
-            Ok(thread) => reaper.thread = Some(thread),
+            Ok(thread) => {
+                reaper.thread = Some(thread);
+                reaper.failures = 0;
+            }
             Err(_) => {
                 reaper.busy = false;
+                reaper.failures += 1;
                 drop(reaper);
                 self.wake_supervisor();
             }
+        }
+    }
+
+    /// The supervisor's last resort.
+    pub(crate) fn do_chores_if_nobody_can(self: &Arc<Self>) {
+        let mine = {
+            let mut reaper = self.reaper.lock();
+            let mine = !reaper.busy && reaper.failures >= HOPELESS_AFTER;
+            reaper.busy |= mine;
+            reaper.failures = if mine { 0 } else { reaper.failures };
+            mine
+        };
+        if mine {
+            frames::enter(self.address(), None, || self.do_chores());
         }
     }
 

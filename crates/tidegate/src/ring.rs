@@ -100,14 +100,20 @@ pub(crate) enum Ticket {
 impl Ring {
     /// At least `wanted` slots, a power of two.
     pub(crate) fn new(wanted: u64) -> Self {
+        Ring::starting_at(wanted, 0)
+    }
+
+    /// As `new`; the first ticket is `first`, a multiple of the size (models begin late).
+    pub(crate) fn starting_at(wanted: u64, first: u64) -> Self {
         let size = wanted.clamp(2, MAX_SLOTS).next_power_of_two();
-        Ring {
+        debug_assert!(first.is_multiple_of(size), "slots are made in the order of their tickets");
+        let ring = Ring {
             producers: Padded(ProducerLine {
-                tail: AtomicU64::new(0),
+                tail: AtomicU64::new(first),
                 limit: AtomicU64::new(0),
             }),
-            head: Padded(AtomicU64::new(0)),
-            slots: (0..size)
+            head: Padded(AtomicU64::new(first)),
+            slots: (first..first + size)
                 .map(|t| Slot {
                     sequence: AtomicU64::new(t),
                     first: AtomicPtr::new(std::ptr::null_mut()),
@@ -116,7 +122,18 @@ impl Ring {
                 })
                 .collect(),
             mask: size - 1,
-        }
+        };
+        #[cfg(tidegate_loom)]
+        ring.prime();
+        ring
+    }
+
+    #[cfg(tidegate_loom)]
+    fn prime(&self) {
+        use crate::sync::Prime;
+        self.producers.tail.prime();
+        self.head.prime();
+        self.slots.iter().for_each(|slot| slot.sequence.prime());
     }
 
     #[inline(always)]

@@ -17,6 +17,7 @@ use crate::decide::{self, Returned};
 use crate::depot;
 use crate::event::wake_quietly;
 use crate::extras::{self, Extras};
+use crate::frames;
 use crate::ids::{TaskId, TaskInfo};
 use crate::job::{Verb, Words, Work, put, take};
 use crate::outcome::{Cause, OutcomeKind, Summary};
@@ -177,7 +178,9 @@ fn finish(
         Published::Unclaimed => discard_output(cell, kind, core),
     }
     if let (Some(callback), Some(summary)) = (callback, summary) {
-        if let Err(panic) = quietly(|| callback(&summary)) {
+        // Wherever it runs, a callback is code of the pool: it must not wait for it (R8).
+        let run = || frames::enter(core.address(), line, || callback(&summary));
+        if let Err(panic) = quietly(run) {
             core.ledger.callback_panics.fetch_add(1, Relaxed);
             let message = panic.message().to_owned();
             core.unobserved(UnobservedKind::CallbackPanicked, summary.name, Some(summary.id), message);

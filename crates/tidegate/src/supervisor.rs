@@ -51,6 +51,7 @@ impl Core {
         }
         self.give_up_if_hopeless();
         self.start_reaper();
+        self.do_chores_if_nobody_can();
         if !self.reaper.lock().is_idle() {
             next = next.min(now.after(RETRY));
         }

@@ -16,14 +16,13 @@ use crate::frames;
 use crate::ids::{TaskId, WorkerId};
 use crate::job::{InlineJob, Verb};
 use crate::ledger::{Outcomes, bump};
-use crate::lot::Awake;
 use crate::outcome::Cause;
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
 use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
-use crate::sync::{Padded, snooze};
+use crate::sync::Padded;
 use crate::unobserved::UnobservedKind;
 
 pub(crate) const IDLE: u64 = 0;
@@ -39,8 +38,6 @@ pub(crate) const STUCK: u32 = 2;
 
 /// Clocks are read once per this many tasks of a busy worker, and after each idle time.
 const CLOCK_EVERY: u64 = 32;
-/// Steps of the search before a worker goes to sleep, about 100 µs.
-const SEARCH_STEPS: u32 = 120;
 
 /// What one incarnation of a worker writes and others read.
 #[derive(Debug)]
@@ -311,28 +308,9 @@ impl Worker {
             self.line.orders.load(SeqCst) != 0
                 || core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained()
         };
-        let mut searching = core.lot.begin_search();
         // A worker that was busy lets a few tasks gather before it looks again.
-        let mut step = if streak > 4 { 5 } else { 0 };
-        loop {
-            while searching && step < SEARCH_STEPS {
-                if workable() {
-                    if core.lot.end_search() {
-                        return None;
-                    }
-                    break; // a helping caller has our place
-                }
-                if called() {
-                    break;
-                }
-                snooze(step);
-                step += 1;
-            }
-            match core.lot.sleep(searching, workable, called) {
-                Awake::Called => return None,
-                Awake::Searching => (searching, step) = (true, 0),
-            }
-        }
+        core.lot.rest(if streak > 4 { 5 } else { 0 }, workable, called);
+        None
     }
 
     fn run(&mut self, item: Item) -> Result<(), String> {

@@ -19,7 +19,7 @@ pub fn eventually(what: &str, mut fact: impl FnMut() -> bool) {
     while !fact() {
         assert!(Instant::now() < deadline, "never happened: {what}");
         rounds += 1;
-        if rounds < 200 {
+        if rounds < 20 {
             thread::yield_now();
         } else {
             thread::park_timeout(Duration::from_micros(200));
@@ -30,8 +30,17 @@ pub fn eventually(what: &str, mut fact: impl FnMut() -> bool) {
 /// Lets the other threads run a little, before a test asserts that something
 /// has *not* happened. A correct pool passes however short this is.
 pub fn give_a_bug_its_chance() {
-    for _ in 0..300 {
+    let enough = Instant::now() + Duration::from_millis(3);
+    while Instant::now() < enough {
         thread::yield_now();
+    }
+}
+
+/// Does nothing for a moment, so that rounds of a race meet in different ways.
+/// Unlike a yield it costs the same on a busy machine.
+pub fn dawdle(steps: u64) {
+    for _ in 0..steps {
+        std::hint::spin_loop();
     }
 }
 

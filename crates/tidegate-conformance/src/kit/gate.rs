@@ -1,7 +1,7 @@
 //! A door that tasks stop at until the test lets them through.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::facts::HANG;
 
@@ -98,20 +98,17 @@ impl Passage {
 
     /// Arrives, and waits until let through (true) or until `give_up` says so (false).
     pub fn enter_unless(&self, give_up: impl Fn() -> bool) -> bool {
-        {
-            let mut state = self.door.lock();
-            state.entered += 1;
-            self.door.changed.notify_all();
-        }
-        loop {
-            if self.door.lock().pass() {
-                return true;
-            }
+        const LOOK_AGAIN: Duration = Duration::from_micros(500);
+        let mut state = self.door.lock();
+        state.entered += 1;
+        self.door.changed.notify_all();
+        while !state.pass() {
             if give_up() {
                 return false;
             }
-            std::thread::yield_now();
+            state = self.door.changed.wait_timeout(state, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate::{Shutdown, WhenFull};
 
 use crate::kit::{
-    Gate, HANG, block_on, eventually, in_background, job, occupy, refusal, taken, value,
+    Gate, HANG, block_on, dawdle, eventually, in_background, job, occupy, refusal, taken, value,
 };
 use crate::{Ctx, Ending, How};
 
@@ -108,12 +108,12 @@ pub(crate) fn hazard_14_a_slow_producer_starves_nobody(cx: &Ctx) {
 pub(crate) fn hazard_33_no_wake_up_is_lost(cx: &Ctx) {
     let pool = cx.open();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    for round in 0..5_000_u64 {
+    for round in 0..3_000_u64 {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         // Now and then long enough for the workers to go to sleep.
-        (0..random % 64).for_each(|_| thread::yield_now());
+        dawdle(if random.is_multiple_of(8) { 12_000 } else { random >> 54 });
         let handle = taken(pool.submit(job(move || round)));
         assert_eq!(handle.wait(), Ending::Value(round));
     }

@@ -114,7 +114,8 @@ pub(crate) fn O1_captures_are_gone_before_the_outcome_shows(cx: &Ctx) {
     impl Drop for Slow {
         fn drop(&mut self) {
             // Long enough for a waiter to slip in, if it could.
-            (0..20).for_each(|_| thread::yield_now());
+            (0..3).for_each(|_| thread::yield_now());
+            crate::kit::dawdle(2_000);
             self.0.store(true, SeqCst);
         }
     }

@@ -201,7 +201,7 @@ pub(crate) fn S1_nothing_accepted_is_lost(cx: &Ctx) {
                     in_background(move || produce(&*pool, &ran))
                 })
                 .collect();
-            (0..round * 10).for_each(|_| std::thread::yield_now());
+            crate::kit::dawdle(round * 2_000);
             pool.shutdown(how);
             let handles: Vec<_> = producers.into_iter().flat_map(|producer| producer.join()).collect();
             assert!(handles.iter().all(|handle| handle.is_settled()), "{how:?}: accepted, but never settled");

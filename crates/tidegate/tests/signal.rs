@@ -1,0 +1,61 @@
+//! Shutting down on signals. One test, because signals belong to the process.
+#![cfg(all(unix, feature = "signal"))]
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::raise;
+use tidegate::{Mode, Pool, Shutdown, Stop, TaskError, WaitError};
+
+/// Hazard 20: the handler must not touch a lock. The signals come to the very thread that
+/// is inside the pool's locks and the allocator most of the time.
+#[test]
+fn hazard_20_signals_shut_down_from_wherever_they_interrupt() {
+    for _ in 0..50 {
+        let pool = Pool::builder("signal").workers(2).queue(8).build().unwrap();
+        let guard = pool.shutdown_on_signals(Shutdown::light()).unwrap();
+        let mut accepted = 0_u64;
+        for n in 0_u64.. {
+            if n == 200 {
+                raise(SIGTERM).unwrap();
+            }
+            // The name and the text make it lock and allocate.
+            let text = format!("task {n}");
+            match pool.task("t").external_id(text.clone()).submit(move |_| text.len()) {
+                Ok(handle) => handle.detach(),
+                Err(refused) => {
+                    assert_eq!(refused.reason(), tidegate::Reason::Closed);
+                    break;
+                }
+            }
+            accepted += 1;
+        }
+        let report = pool.shutdown(Shutdown::default()).unwrap();
+        assert!(report.is_success() && report.mode == Mode::Light, "{report}");
+        assert_eq!(pool.snapshot().completed, accepted, "the first signal drains");
+        drop(guard);
+    }
+
+    // A second signal turns it Hard: a task that ends only when told does end.
+    let pool = Pool::builder("signal").workers(1).build().unwrap();
+    let _guard = pool.shutdown_on_signals(Shutdown::light()).unwrap();
+    let (entered, inside) = mpsc::channel();
+    let endless = pool
+        .task("endless")
+        .submit_result(move |cx| {
+            entered.send(()).expect("the test waits for it");
+            cx.token().wait();
+            Err::<(), Stop>(cx.check().unwrap_err())
+        })
+        .unwrap();
+    inside.recv_timeout(Duration::from_secs(30)).unwrap();
+    raise(SIGINT).unwrap();
+    while !matches!(pool.state(), tidegate::PoolState::Closing(Mode::Light)) {
+        std::thread::yield_now();
+    }
+    raise(SIGINT).unwrap();
+    let report = pool.shutdown(Shutdown::light()).unwrap();
+    assert_eq!((report.mode, report.complete), (Mode::Hard, true), "{report}");
+    assert!(matches!(endless.wait(), Err(WaitError::Task(TaskError::Cancelled { .. }))));
+}
