@@ -77,7 +77,7 @@ fn run_repeated(kind: &Arc<dyn Kind>, test: &'static TestInfo, options: &Options
     }
     match &verdict {
         Verdict::Passed(_) => println!("ok ({} ms)", took.as_millis()),
-        Verdict::Failed(why) => println!("FAILED: {why}"),
+        Verdict::Failed(why) => println!("FAILED: {}", why.replace('\n', " ")),
         Verdict::Skipped(why) => println!("skipped: {why}"),
     }
     verdict

@@ -410,9 +410,10 @@ impl<S: 'static> Builder<S> {
 
 /// First worker, then supervisor, then the others: a build that fails leaves nothing.
 fn start(core: &Arc<Core>) -> Result<(), BuildError> {
+    // All on the roster before the supervisor looks at it: it fills what is missing.
+    let lines: Vec<_> = (0..core.config.workers).map(|_| core.roster.lock().add()).collect();
     let first = Event::new();
-    let line = core.roster.lock().add();
-    core.start_worker(&line, Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
+    core.start_worker(&lines[0], Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
     if let Err(cause) = first.wait() {
         let leaving = loop {
             let mut roster = core.roster.lock();
@@ -435,9 +436,8 @@ fn start(core: &Arc<Core>) -> Result<(), BuildError> {
             return Err(BuildError::Spawn(error));
         }
     }
-    for _ in 1..core.config.workers {
-        let line = core.roster.lock().add();
-        if let Err(error) = core.start_worker(&line, None) {
+    for line in &lines[1..] {
+        if let Err(error) = core.start_worker(line, None) {
             // The supervisor will: spawn failure after the first never fails the pool.
             let cause = format!("thread could not be started: {error}");
             if let Some(entry) = core.roster.lock().find(line.id) {
@@ -457,7 +457,8 @@ fn undo(core: &Arc<Core>) {
     core.lot.kick_all();
     loop {
         let mut roster = core.roster.lock();
-        if roster.entries.is_empty() {
+        if roster.entries.len() < core.config.workers {
+            // The first has left; the others were never started.
             let leaving = std::mem::take(&mut roster.leaving);
             drop(roster);
             leaving.into_iter().for_each(spawn::Joiner::join);

@@ -486,7 +486,8 @@ impl CellRef {
         loop {
             if seen & PHASE == SETTLED {
                 // SAFETY: settled without WAKER: the publisher never came near the slot.
-                cell.waker.with_mut(|w| unsafe { *w = None });
+                let unused = cell.waker.with_mut(|w| unsafe { (*w).take() });
+                crate::panics::drop_quietly(unused);
                 return true;
             }
             match cell.word.compare_exchange(seen, seen | WAKER, AcqRel, Acquire) {
@@ -519,7 +520,7 @@ impl CellRef {
                 Ok(_) => {
                     // SAFETY: we took WAKER off, so the slot is ours.
                     let old = cell.waker.with_mut(|w| unsafe { (*w).take() });
-                    drop(old);
+                    crate::panics::drop_quietly(old); // user code (hazard 83)
                     return false;
                 }
                 Err(now) => seen = now,

@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
+    /// The system's, also when `clock` is a test's.
+    pub(crate) real_time: Clock,
     pub(crate) queue: Queue,
     pub(crate) lot: Lot,
     pub(crate) lobby: Lobby,
@@ -72,6 +74,8 @@ pub(crate) struct Control {
     /// No worker could be made for what was queued (S9).
     pub(crate) lost_workers: bool,
     pub(crate) abandoned_workers: usize,
+    /// When threads that are neither in a task nor gone are given up, in real time.
+    pub(crate) last_call: Option<crate::clock::Ticks>,
 }
 
 /// Outlives the core: where the report appears.
@@ -87,6 +91,7 @@ impl Core {
         let core = Arc::new(Core {
             name: Arc::from(config.name.as_str()),
             clock: config.clock.clone(),
+            real_time: Clock::system(),
             queue: Queue::new(config.queue, config.workers),
             lot: Lot::new(),
             lobby: Lobby::new(),
@@ -226,6 +231,11 @@ impl Core {
     }
 
     // ------------------------------------------------------------ stopping
+
+    pub(crate) fn end_pause(&self) {
+        self.flags.fetch_and(!PAUSED, SeqCst);
+        self.queue.suspend(false);
+    }
 
     /// Tells a running cell task to stop, without running user code.
     pub(crate) fn tell(self: &Arc<Self>, cell: CellRef, cause: Cause) -> bool {

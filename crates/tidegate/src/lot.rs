@@ -68,10 +68,7 @@ pub(crate) enum Awake {
 
 impl Lot {
     pub(crate) fn new() -> Self {
-        let lot = Lot { state: Padded(AtomicU64::new(0)), tokens: Padded(WaitWord::new(0)) };
-        #[cfg(tidegate_loom)]
-        crate::sync::Prime::prime(&*lot.state);
-        lot
+        Lot { state: Padded(AtomicU64::new(0)), tokens: Padded(WaitWord::new(0)) }
     }
 
     // ------------------------------------------------------------ wakers
@@ -150,8 +147,10 @@ impl Lot {
                 if called() {
                     break;
                 }
-                snooze(step);
                 step += 1;
+                if step < SEARCH_STEPS {
+                    snooze(step);
+                }
             }
             match self.sleep(searching, &workable, &called) {
                 Awake::Called => return,

@@ -322,6 +322,7 @@ impl<S> Pool<S> {
         let control = core.control.lock();
         // A closing pool can't be paused: its end would never come.
         if control.closing.is_none() {
+            core.queue.suspend(true);
             core.flags.fetch_or(PAUSED, SeqCst);
         }
         drop(control);
@@ -331,8 +332,9 @@ impl<S> Pool<S> {
     /// Ends a pause.
     pub fn resume(&self) {
         let core = self.core();
-        core.flags.fetch_and(!PAUSED, SeqCst);
+        core.end_pause();
         core.lot.kick_all();
+        core.lobby.wake_first();
         core.wake_for_rest();
     }
 }

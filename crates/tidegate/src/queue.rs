@@ -21,7 +21,11 @@ use crate::job::InlineJob;
 use crate::ring::{CLOSED, Peek, Ring, SPILLING, Ticket, ticket};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use crate::sync::{Lock, Padded, snooze};
+use crate::sync::{Lock, MODELLED, Padded, snooze};
+
+/// How long a taker waits for the winner of a claim to move `head`. Not at all in models:
+/// there a yield *must* let another thread go on, which hides what happens if none does.
+const SKIP_STEPS: u32 = if MODELLED { 0 } else { 3 };
 
 /// One queued task.
 #[derive(Debug)]
@@ -51,6 +55,8 @@ pub(crate) struct Queue {
     credit: Padded<AtomicI64>,
     /// Room belongs to the first waiting submitter (`lobby.rs`).
     reserved: AtomicBool,
+    /// With a bound of 0: a paused worker is not an idle one.
+    suspended: AtomicBool,
     spill: Lock<VecDeque<Item>>,
     /// Accepted through the spill, ever.
     spilled: AtomicU64,
@@ -59,20 +65,15 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(bound: usize, workers: usize) -> Self {
         let bound = bound as u64;
-        let queue = Queue {
+        Queue {
             ring: Ring::new(bound.saturating_add(workers as u64)),
             bound,
             credit: Padded(AtomicI64::new(0)),
             reserved: AtomicBool::new(false),
+            suspended: AtomicBool::new(false),
             spill: Lock::new(VecDeque::new()),
             spilled: AtomicU64::new(0),
-        };
-        #[cfg(tidegate_loom)]
-        {
-            crate::sync::Prime::prime(&*queue.credit);
-            crate::sync::Prime::prime(&queue.spilled);
         }
-        queue
     }
 
     /// A queue whose ring is smaller than its bound, so that models reach the spill.
@@ -160,15 +161,25 @@ impl Queue {
     /// How far tickets may go now.
     fn fresh_limit(&self, standing: Standing) -> u64 {
         let reserved = self.reserved.load(SeqCst);
-        if reserved && standing == Standing::Newcomer {
+        if reserved && standing == Standing::Newcomer || self.is_suspended() {
             return 0;
         }
         let head = self.ring.head.load(SeqCst);
         let limit = (head + self.bound).saturating_add_signed(self.credit.load(SeqCst));
-        if !reserved {
+        // With a bound of 0 every offer looks for itself: a pause counts at once.
+        if !reserved && self.bound != 0 {
             self.ring.producers.limit.store(limit, Release);
         }
         limit
+    }
+
+    /// A paused `queue(0)` pool hands nothing over.
+    pub(crate) fn suspend(&self, on: bool) {
+        self.suspended.store(on, SeqCst);
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.bound == 0 && self.suspended.load(SeqCst)
     }
 
     /// Keeps room for the first in line, or stops keeping it.
@@ -188,7 +199,8 @@ impl Queue {
             if tail & CLOSED != 0 {
                 return Err((NoRoom::Closed, item));
             }
-            if self.reserved.load(SeqCst) && standing == Standing::Newcomer {
+            let reserved = self.reserved.load(SeqCst) && standing == Standing::Newcomer;
+            if reserved || self.is_suspended() {
                 return Err((NoRoom::Full, item));
             }
             let head = self.ring.head.load(SeqCst);
@@ -302,7 +314,7 @@ impl Queue {
     #[cold]
     fn skip(&self, h: u64) {
         // The winner is most likely a worker about to move `head` itself.
-        for step in 0..3 {
+        for step in 0..SKIP_STEPS {
             if self.ring.head.load(Relaxed) != h {
                 return;
             }

@@ -107,7 +107,7 @@ impl Ring {
     pub(crate) fn starting_at(wanted: u64, first: u64) -> Self {
         let size = wanted.clamp(2, MAX_SLOTS).next_power_of_two();
         debug_assert!(first.is_multiple_of(size), "slots are made in the order of their tickets");
-        let ring = Ring {
+        Ring {
             producers: Padded(ProducerLine {
                 tail: AtomicU64::new(first),
                 limit: AtomicU64::new(0),
@@ -122,18 +122,7 @@ impl Ring {
                 })
                 .collect(),
             mask: size - 1,
-        };
-        #[cfg(tidegate_loom)]
-        ring.prime();
-        ring
-    }
-
-    #[cfg(tidegate_loom)]
-    fn prime(&self) {
-        use crate::sync::Prime;
-        self.producers.tail.prime();
-        self.head.prime();
-        self.slots.iter().for_each(|slot| slot.sequence.prime());
+        }
     }
 
     #[inline(always)]

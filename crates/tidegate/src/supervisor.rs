@@ -32,7 +32,8 @@ pub(crate) fn supervise(core: Arc<Core>) {
     let ending = Arc::clone(&core.ending);
     let report = loop {
         match core.tick(core.clock.now()) {
-            Ok(next) => drop(core.supervisor.park_until(&core.clock, next)),
+            Ok(Nap::Until(next)) => drop(core.supervisor.park_until(&core.clock, next)),
+            Ok(Nap::Really(next)) => drop(core.supervisor.park_until(&core.real_time, next)),
             Err(report) => break report,
         }
     };
@@ -41,9 +42,17 @@ pub(crate) fn supervise(core: Arc<Core>) {
     ending.report.set(Arc::new(report));
 }
 
+/// When to look again.
+enum Nap {
+    /// By the pool's clock.
+    Until(Ticks),
+    /// By the system's, whatever the pool's clock is: threads take real time to leave.
+    Really(Ticks),
+}
+
 impl Core {
     /// Ok: look again at that time. Err: it is over.
-    fn tick(self: &Arc<Self>, now: Ticks) -> Result<Ticks, Report> {
+    fn tick(self: &Arc<Self>, now: Ticks) -> Result<Nap, Report> {
         let mut next = self.abandon_overdue(now);
         next = next.min(self.staff(now));
         if let Some(limit) = self.on_limit(now) {
@@ -56,9 +65,9 @@ impl Core {
             next = next.min(now.after(RETRY));
         }
         self.join_leaving();
-        match self.try_to_end(now) {
-            Ok(at) => Ok(next.min(at)),
-            Err(report) => Err(report),
+        match self.try_to_end(now)? {
+            Nap::Until(at) => Ok(Nap::Until(next.min(at))),
+            last_call => Ok(last_call),
         }
     }
 
@@ -325,10 +334,10 @@ impl Core {
     }
 
     fn carry_out(self: &Arc<Self>, step: decide::Step, who: Who) {
-        use crate::core::{HARD, PAUSED};
+        use crate::core::HARD;
         let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
         self.flags.fetch_or(STOPPING | hard, SeqCst);
-        self.flags.fetch_and(!PAUSED, SeqCst);
+        self.end_pause();
         self.lobby.wake_all();
         if step.cancel_queued {
             self.cancel_queued(Cause::Shutdown, who);
@@ -368,10 +377,19 @@ impl Core {
     }
 
     /// Err: the report, because everything is done or nothing more can be.
-    fn try_to_end(&self, now: Ticks) -> Result<Ticks, Report> {
-        let Some(closing) = self.control.lock().closing else { return Ok(Ticks::NEVER) };
+    fn try_to_end(&self, now: Ticks) -> Result<Nap, Report> {
+        let Some(closing) = self.control.lock().closing else {
+            return Ok(Nap::Until(Ticks::NEVER));
+        };
         let overdue = closing.hard_since.map_or(Ticks::NEVER, |t| t.after(self.config.grace));
-        let last_call = overdue.after(LAST_CALL);
+        let real_now = self.real_time.now();
+        let last_call = match now >= overdue {
+            false => Ticks::NEVER,
+            true => {
+                let mut control = self.control.lock();
+                *control.last_call.get_or_insert(real_now.after(LAST_CALL))
+            }
+        };
         let reading = self.reading();
         let open = reading.accepted - reading.outcomes.sum();
         let callers = self.callers.lock().len() as u64;
@@ -382,9 +400,9 @@ impl Core {
         let gone = at_work == 0 && leaving == 0 && self.reaper.lock().is_idle();
         let done = gone && self.is_idle();
         let rest_borrows = gone && now >= overdue && open <= callers;
-        if !(done || rest_borrows || now >= last_call) {
-            let next = if now < overdue { overdue } else { last_call };
-            return Ok(next);
+        if !(done || rest_borrows || real_now >= last_call) {
+            let waiting = now < overdue;
+            return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
         }
         if let Some(thread) = self.reaper.lock().take_thread() {
             thread.join();

@@ -8,9 +8,12 @@
 use std::time::Duration;
 
 #[cfg(tidegate_loom)]
+pub(crate) mod loom_atomic;
+#[cfg(tidegate_loom)]
 mod imp {
+    pub(crate) use super::loom_atomic as atomic;
     pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
     pub(crate) use loom::thread;
 }
 #[cfg(tidegate_shuttle)]
@@ -73,26 +76,6 @@ impl<T> RaceCell<T> {
         f(self.0.get())
     }
 }
-
-/// loom counts only SeqCst *stores* into the total order, and an initial value is none:
-/// its SeqCst loads may return that although a SeqCst store came before, which C++20
-/// forbids. So under loom the initial values are stored once more.
-#[cfg(tidegate_loom)]
-pub(crate) trait Prime {
-    fn prime(&self);
-}
-#[cfg(tidegate_loom)]
-macro_rules! prime {
-    ($($atomic:ident)*) => {$(
-        impl Prime for atomic::$atomic {
-            fn prime(&self) {
-                self.fetch_add(0, atomic::Ordering::SeqCst);
-            }
-        }
-    )*};
-}
-#[cfg(tidegate_loom)]
-prime!(AtomicU32 AtomicU64 AtomicI64);
 
 /// Keeps what is written by one side off the cache lines of the other.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{Inside, Pool, Reason, Shutdown, WhenFull};
+use tidegate::{Inside, Mode, Pool, PoolState, Reason, Shutdown, WhenFull};
 
 use crate::Ctx;
 use crate::kit::{
@@ -44,7 +44,7 @@ pub(crate) fn R8_submit_inside_with_room_is_accepted(cx: &Ctx) {
 }
 
 pub(crate) fn R8_run_inline_is_an_option(cx: &Ctx) {
-    let builder = cx.builder().queue(1).when_full_inside(Inside::RunInline);
+    let builder = cx.builder().queue(1).callers_may_help(false).when_full_inside(Inside::RunInline);
     let pool = builder.build().expect("the pool starts");
     let busy = occupy(&pool, cx.workers() - 1);
     let inside = pool.clone();
@@ -126,7 +126,7 @@ pub(crate) fn R8_submits_by_tasks_during_a_drain_are_refused_closed(cx: &Ctx) {
         let pool = pool.clone();
         in_background(move || pool.shutdown(Shutdown::light()).expect("outside the pool"))
     };
-    eventually("the pool closes", || pool.submit(|| ()).is_err());
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
     gate.open();
     assert_eq!(value(handle), [Reason::Closed; 3], "work was lost silently, or let in");
     assert!(closing.join().complete, "the drain ends");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use tidegate::{Cause, Pool, Shutdown, StopWorker, Unobserved, UnobservedKind};
+use tidegate::{Cause, Mode, Pool, PoolState, Shutdown, StopWorker, Unobserved, UnobservedKind};
 
 use crate::kit::{
     Gate, HANG, Ran, eventually, in_background, occupy, occupy_port, taken, task_error,
@@ -139,7 +139,7 @@ pub(crate) fn S9_no_worker_can_be_made_while_closing(cx: &Ctx) {
         let pool = pool.clone();
         in_background(move || pool.shutdown(Shutdown::light()).expect("outside the pool"))
     };
-    eventually("the pool closes", || pool.submit(|| ()).is_err());
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
     busy.open();
     for handle in queued {
         let error = task_error(handle);

@@ -95,14 +95,14 @@ pub(crate) fn S1_row_hard(cx: &Ctx) {
     assert_eq!((report.abandoned, report.cancelled), (1, cx.workers() as u64));
     assert!(!report.complete && !report.is_success(), "code still runs: {report}");
     assert_eq!(pool.state(), PoolState::Stopped { complete: false });
-    assert!(running.remove(0).wait().is_err_and(|error| error.task().is_some_and(|e| e.is_abandoned())));
+    assert!(task_error(running.remove(0)).is_abandoned());
 }
 
 pub(crate) fn S1_row_light_within(cx: &Ctx) {
     let (clock, hand) = Clock::manual();
     let pool = cx.builder().queue(10).clock(clock).grace(GRACE).build().expect("the pool starts");
     let gate = Gate::new();
-    let running = stubborn_and_obedient(cx, &pool, &gate);
+    let mut running = stubborn_and_obedient(cx, &pool, &gate);
     let queued = pool.submit(|| ()).expect("there is room");
     let shutdown = shut_down(&pool, Shutdown::light().within(LIMIT));
     closing(&pool, Mode::Light);
@@ -112,11 +112,15 @@ pub(crate) fn S1_row_light_within(cx: &Ctx) {
     hand.advance(Duration::from_millis(2));
     assert_eq!(task_error(queued).cause(), Some(Cause::Shutdown), "then it is Hard");
     closing(&pool, Mode::Hard);
+    let stubborn = running.remove(0);
+    for obedient in running {
+        assert_eq!(task_error(obedient).cause(), Some(Cause::Shutdown), "running: told to stop");
+    }
     hand.advance(GRACE);
     let report = shutdown.join();
     assert_eq!((report.mode, report.in_time, report.complete), (Mode::Hard, false, false), "{report}");
     assert_eq!(report.abandoned, 1);
-    drop(running);
+    assert!(task_error(stubborn).is_abandoned());
 }
 
 pub(crate) fn S1_row_soft_within(cx: &Ctx) {

@@ -10,7 +10,7 @@ use crate::Ctx;
 use crate::kit::{Gate, Ran, idle, no_outcome, occupy, refusal, value};
 
 pub(crate) fn R9_wait_inside_runs_a_queued_target(cx: &Ctx) {
-    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let pool = cx.builder().queue(10).callers_may_help(false).build().expect("the pool starts");
     let busy = occupy(&pool, cx.workers() - 1);
     let inside = pool.clone();
     let handle = pool.submit(move || {

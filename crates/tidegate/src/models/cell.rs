@@ -138,30 +138,30 @@ fn a_stop_reaches_a_token_that_is_just_being_made() {
 /// A reference to an older life changes nothing, whatever the cell does meanwhile.
 #[test]
 fn a_stale_reference_claims_nothing() {
-    explore(&["in time", "stale"], |seen| {
+    explore(&["in time", "told in time", "stale"], |seen| {
         let (_cell, old) = Cell::queued(false);
         let new = CellRef::from_parts(old.address(), old.generation() + 1);
-        let (claimed, recycled) = together!(
-            [] {
-                let claimed = old.claim_queued(Cause::Handle).is_some();
-                assert_eq!(old.request_stop(Cause::Handle, 5), None, "it never ran, or is over");
-                claimed
-            },
+        let ((claimed, told), won) = together!(
+            [] (
+                old.claim_queued(Cause::Handle).is_some(),
+                old.request_stop(Cause::Handle, 5).is_some(),
+            ),
             [] {
                 let started = old.claim_start();
-                if started {
-                    old.claim_running().unwrap();
+                started.then(|| {
+                    let won = old.claim_running().unwrap();
                     assert!(matches!(old.publish(Kind::Completed), Published::Unclaimed));
                     old.retire();
                     fill(new, "", false);
-                }
-                started
+                    won.stop_cause().is_some()
+                })
             },
         );
-        assert!(claimed ^ recycled);
-        seen.met(if claimed { "in time" } else { "stale" });
-        if recycled {
-            assert!(new.is_queued(), "the old reference got at the new life");
+        assert!(claimed ^ won.is_some(), "both or nobody");
+        assert_eq!(told, won == Some(true), "the request and the end disagree");
+        seen.met(if claimed { "in time" } else if told { "told in time" } else { "stale" });
+        if won.is_some() {
+            assert!(new.is_queued() && !new.was_told(), "the old reference got at the new life");
             assert!(!old.is_open());
         }
     });

@@ -114,7 +114,7 @@ fn a_submit_and_a_worker_that_goes_to_sleep_do_not_miss_each_other() {
 /// As above, with a task that goes into the spill.
 #[test]
 fn a_submit_into_the_spill_wakes_as_well() {
-    explore(&["woken", "awake"], |seen| {
+    explore(&["woken", "awake", "by the spill"], |seen| {
         let house = Arc::new(House { queue: Queue::with_slots(4, 2), lot: Lot::new() });
         let owners = [(); 2].map(|()| {
             let (owner, life) = Cell::queued(false);
@@ -128,6 +128,9 @@ fn a_submit_into_the_spill_wakes_as_well() {
         );
         assert_eq!(taken, 1);
         seen.met(if woke { "woken" } else { "awake" });
+        if house.queue.tickets() == 2 {
+            seen.met("by the spill");
+        }
         drop(owners);
     });
 }
@@ -160,7 +163,6 @@ fn a_call_and_a_worker_that_goes_to_sleep_do_not_miss_each_other() {
     explore(&["called"], |seen| {
         let house = House::new();
         let order = Arc::new(AtomicU32::new(0));
-        crate::sync::Prime::prime(&*order);
         let (found, ()) = together!(
             [house, order] house.work(|| order.load(SeqCst) != 0),
             [house, order] {
@@ -180,7 +182,6 @@ fn a_worker_that_goes_leaves_no_task_behind() {
     explore(&["taken by the one that stays", "taken by the one that goes"], |seen| {
         let house = House::new();
         let order = Arc::new(AtomicU32::new(0));
-        crate::sync::Prime::prime(&*order);
         let tell = |house: &House, order: &AtomicU32, whom| {
             order.fetch_or(whom, SeqCst);
             house.lot.kick_all();
