@@ -18,7 +18,7 @@ pub(crate) fn bite(kind: &str, test: &str, limit: Duration) -> ! {
 
 fn stacks() -> Option<String> {
     let gdb = Command::new("timeout")
-        .args(["60", "gdb", "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 16"])
+        .args(["-s", "KILL", "30", "gdb", "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 16"])
         .args(["-p", &std::process::id().to_string()])
         .stdin(Stdio::null())
         .stderr(Stdio::null())

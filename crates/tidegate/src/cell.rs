@@ -259,8 +259,9 @@ impl CellRef {
         cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
         cell.core.store(core.cast_mut(), Relaxed);
         cell.stopped_at.store(0, Relaxed);
-        cell.name.store(name.as_ptr().cast_mut(), Relaxed);
-        cell.name_len.store(name.len(), Relaxed);
+        // Release: a scan that reads these also sees that the former life is over.
+        cell.name.store(name.as_ptr().cast_mut(), Release);
+        cell.name_len.store(name.len(), Release);
         cell.payload.with_mut(write);
         let handle = if handle { HANDLE } else { 0 };
         cell.word.store(self.generation << GENERATION_SHIFT | handle | QUEUED, Release);

@@ -148,29 +148,39 @@ impl Queue {
                 Ticket::Closed => return Err(NoRoom::Closed),
                 Ticket::NoSlot | Ticket::Spilling => return Ok(None),
                 Ticket::AtLimit(t) => {
-                    let limit = self.fresh_limit(standing);
-                    if t >= limit {
-                        return Err(NoRoom::Full);
-                    }
-                    answer = self.ring.take_ticket(limit);
+                    answer = match self.fresh_limit(standing) {
+                        Some(limit) if t >= limit => return Err(NoRoom::Full),
+                        Some(limit) => self.ring.take_ticket(limit),
+                        // Says whether it spills now.
+                        None => self.ring.take_ticket(0),
+                    };
                 }
             }
         }
     }
 
-    /// How far tickets may go now.
-    fn fresh_limit(&self, standing: Standing) -> u64 {
+    /// How far tickets may go now; None if the spill came in between.
+    fn fresh_limit(&self, standing: Standing) -> Option<u64> {
         let reserved = self.reserved.load(SeqCst);
         if reserved && standing == Standing::Newcomer || self.is_suspended() {
-            return 0;
+            return Some(0);
+        }
+        // A limit stays valid for ever, but the credit of a task that died in the spill goes
+        // with the spill: count none of those.
+        let spilled = self.spilled.load(SeqCst);
+        if self.ring.tail() & SPILLING != 0 {
+            return None;
         }
         let head = self.ring.head.load(SeqCst);
         let limit = (head + self.bound).saturating_add_signed(self.credit.load(SeqCst));
+        if self.spilled.load(SeqCst) != spilled {
+            return None;
+        }
         // With a bound of 0 every offer looks for itself: a pause counts at once.
         if !reserved && self.bound != 0 {
             self.ring.producers.limit.store(limit, Release);
         }
-        limit
+        Some(limit)
     }
 
     /// A paused `queue(0)` pool hands nothing over.
@@ -300,7 +310,10 @@ impl Queue {
                         return None;
                     }
                     if self.ring.head.load(SeqCst) == ticket(tail) {
-                        return self.take_spilled(reserved_self, claim);
+                        match self.take_spilled(reserved_self, &claim) {
+                            Some(found) => return found,
+                            None => continue,
+                        }
                     }
                     if self.ring.head.load(SeqCst) == h {
                         return None; // a producer is just publishing
@@ -328,9 +341,20 @@ impl Queue {
         }
     }
 
+    /// None: it is not the spill's turn any more.
     #[cold]
-    fn take_spilled(&self, reserved_self: bool, claim: impl Fn(CellRef) -> bool) -> Option<Item> {
+    fn take_spilled(
+        &self,
+        reserved_self: bool,
+        claim: impl Fn(CellRef) -> bool,
+    ) -> Option<Option<Item>> {
         let mut spill = self.spill.lock();
+        // The bit changes only under this lock, and while it is set no ticket is granted:
+        // what is true of the two now stays true.
+        let tail = self.ring.tail();
+        if tail & SPILLING == 0 || self.ring.head.load(SeqCst) != ticket(tail) {
+            return None;
+        }
         let mut found = None;
         while let Some(item) = spill.pop_front() {
             match item {
@@ -346,10 +370,10 @@ impl Queue {
         if found.is_some() && reserved_self {
             self.credit.fetch_sub(1, SeqCst);
         }
-        if spill.is_empty() && self.ring.tail() & SPILLING != 0 {
+        if spill.is_empty() {
             self.ring.stop_spilling();
         }
-        found
+        Some(found)
     }
 
     /// A place in the middle of the queue came free, or a worker of a `queue(0)` pool

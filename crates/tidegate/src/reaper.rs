@@ -119,15 +119,27 @@ impl Core {
                     }
                 }
             };
-            match chore {
-                Chore::Cancelled(item, cause) => {
-                    settle::settle_item(item, Kind::Cancelled, Some(cause), self);
-                }
-                Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
-                Chore::CancelToken(token) => token.cancel(),
-                Chore::Shutdown(how) => self.begin_shutdown(how, settle::Who::Caller),
-            }
+            self.do_chore(chore);
         }
         self.wake_supervisor();
+    }
+
+    /// At the very end: what a reaper that hangs, or gets no core, has left undone.
+    pub(crate) fn do_remaining_chores(self: &Arc<Self>) {
+        let chores = std::mem::take(&mut self.reaper.lock().chores);
+        for chore in chores {
+            frames::enter(self.address(), None, || self.do_chore(chore));
+        }
+    }
+
+    fn do_chore(self: &Arc<Self>, chore: Chore) {
+        match chore {
+            Chore::Cancelled(item, cause) => {
+                settle::settle_item(item, Kind::Cancelled, Some(cause), self);
+            }
+            Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
+            Chore::CancelToken(token) => token.cancel(),
+            Chore::Shutdown(how) => self.begin_shutdown(how, settle::Who::Caller),
+        }
     }
 }

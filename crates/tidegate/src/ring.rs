@@ -24,7 +24,7 @@ use std::mem::MaybeUninit;
 
 use crate::cell::CellRef;
 use crate::job::InlineJob;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU64};
 use crate::sync::{Padded, RaceCell};
 
@@ -254,11 +254,12 @@ impl Ring {
         self.producers.tail.fetch_or(CLOSED, SeqCst) & CLOSED == 0
     }
 
-    /// Sets the spill bit if `tail` still is what the caller saw.
+    /// Sets the spill bit if `tail` still is what the caller saw. SeqCst: for a task in the
+    /// spill this is the publication that a sleeping worker must not miss.
     pub(crate) fn start_spilling(&self, seen: u64) -> Result<(), u64> {
         self.producers
             .tail
-            .compare_exchange(seen, seen | SPILLING, AcqRel, Acquire)
+            .compare_exchange(seen, seen | SPILLING, SeqCst, Acquire)
             .map(|_| ())
     }
 

@@ -337,11 +337,12 @@ impl Core {
         use crate::core::HARD;
         let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
         self.flags.fetch_or(STOPPING | hard, SeqCst);
-        self.end_pause();
         self.lobby.wake_all();
         if step.cancel_queued {
             self.cancel_queued(Cause::Shutdown, who);
         }
+        // After that, or a paused worker would start what was to be cancelled.
+        self.end_pause();
         if step.tell_running {
             self.tell_running();
         }
@@ -377,7 +378,7 @@ impl Core {
     }
 
     /// Err: the report, because everything is done or nothing more can be.
-    fn try_to_end(&self, now: Ticks) -> Result<Nap, Report> {
+    fn try_to_end(self: &Arc<Self>, now: Ticks) -> Result<Nap, Report> {
         let Some(closing) = self.control.lock().closing else {
             return Ok(Nap::Until(Ticks::NEVER));
         };
@@ -403,6 +404,9 @@ impl Core {
         if !(done || rest_borrows || real_now >= last_call) {
             let waiting = now < overdue;
             return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
+        }
+        if real_now >= last_call {
+            self.do_remaining_chores();
         }
         if let Some(thread) = self.reaper.lock().take_thread() {
             thread.join();

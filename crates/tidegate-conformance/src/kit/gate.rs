@@ -22,7 +22,9 @@ pub struct Passage {
 #[derive(Debug, Default)]
 struct Door {
     state: Mutex<DoorState>,
-    changed: Condvar,
+    /// Two, so that an arrival does not wake everybody who waits: there may be a thousand.
+    arrived: Condvar,
+    passable: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -62,20 +64,20 @@ impl Gate {
         while state.entered < n {
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "only {} of {n} arrived at the gate", state.entered);
-            state = self.door.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.door.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// Lets `n` through, those who wait now or those who come.
     pub fn let_through(&self, n: usize) {
         self.door.lock().permits += n;
-        self.door.changed.notify_all();
+        self.door.passable.notify_all();
     }
 
     /// Lets everybody through from now on.
     pub fn open(&self) {
         self.door.lock().open = true;
-        self.door.changed.notify_all();
+        self.door.passable.notify_all();
     }
 }
 
@@ -90,9 +92,9 @@ impl Passage {
     pub fn enter(&self) {
         let mut state = self.door.lock();
         state.entered += 1;
-        self.door.changed.notify_all();
+        self.door.arrived.notify_all();
         while !state.pass() {
-            state = self.door.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.door.passable.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -101,12 +103,12 @@ impl Passage {
         const LOOK_AGAIN: Duration = Duration::from_micros(500);
         let mut state = self.door.lock();
         state.entered += 1;
-        self.door.changed.notify_all();
+        self.door.arrived.notify_all();
         while !state.pass() {
             if give_up() {
                 return false;
             }
-            state = self.door.changed.wait_timeout(state, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.door.passable.wait_timeout(state, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
