@@ -26,6 +26,8 @@ mod admission;
 mod batch;
 #[cfg(not(tidegate_loom))]
 mod builder;
+#[cfg(doctest)]
+mod compile_fail;
 #[cfg(not(tidegate_loom))]
 mod core;
 #[cfg(not(tidegate_loom))]

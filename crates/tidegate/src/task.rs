@@ -52,7 +52,7 @@ impl Default for Offer<'_> {
 /// let request = Token::new();
 /// let thumb = pool
 ///     .task("resize")
-///     .external_id(4711)
+///     .external_id(4711u64)
 ///     .cancel_with(&request)
 ///     .on_outcome(|summary| println!("{summary}"))
 ///     .submit(|cx| if cx.stopping() { 0 } else { 42 })?;
