@@ -97,7 +97,9 @@ pub fn run_one(kind: &Arc<dyn Kind>, test: &'static TestInfo, limit: Duration) -
     let body = thread::Builder::new().name("test".to_owned()).spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(|| run(&cx)));
         let _ = tell.send(result.map_err(|payload| {
-            payload.downcast::<Skip>().map_err(|_| take_last_panic().unwrap_or_else(|| "panicked".to_owned()))
+            payload
+                .downcast::<Skip>()
+                .map_err(|_| take_last_panic().unwrap_or_else(|| "panicked".to_owned()))
         }));
     });
     let body = body.expect("the system gives the runner a thread");

@@ -141,10 +141,11 @@ macro_rules! for_each_test {
         outcomes::O1_one_winner_when_many_cancel "O1" [Native] [];
         outcomes::O1a_a_cancelled_task_frees_its_place_at_once "O1a" [Cancel, BoundedQueue] [51];
         outcomes::O1a_who_drops_the_captures_of_a_cancelled_task "O1a" [Native] [];
-        outcomes::O2_whoever_waits_sees_what_the_task_wrote "O2" [] [39];
-        outcomes::O3_a_cancel_is_a_request "O3" [Native] [];
-        outcomes::O3_check_carries_the_stop_out "O3" [Native] [];
-        outcomes::O3_the_first_cause_stays "O3" [Native] [];
+        // verdicts.rs
+        verdicts::O2_whoever_waits_sees_what_the_task_wrote "O2" [] [39];
+        verdicts::O3_a_cancel_is_a_request "O3" [Native] [];
+        verdicts::O3_check_carries_the_stop_out "O3" [Native] [];
+        verdicts::O3_the_first_cause_stays "O3" [Native] [];
         // enumerated.rs
         enumerated::O1_cancel_finish_drop_enumerated "O1" [Native] [44];
         // delivery.rs
@@ -272,11 +273,11 @@ macro_rules! for_each_test {
         hazards_races::hazard_14_a_slow_producer_starves_nobody "hazard" [Native] [14];
         hazards_races::hazard_33_no_wake_up_is_lost "hazard" [] [33];
         hazards_races::hazard_33_every_idle_worker_can_be_woken "hazard" [Native] [33];
-        hazards_races::hazard_42_a_handle_dropped_on_a_worker_or_by_its_own_task "hazard" [Native] [42];
-        hazards_races::hazard_43_a_handle_moves_between_pollers "hazard" [Native] [43];
-        hazards_races::hazard_78_user_code_may_park_and_unpark "hazard" [Native] [78];
+        hazards_handles::hazard_42_a_handle_dropped_on_a_worker_or_by_its_own_task "hazard" [Native] [42];
+        hazards_handles::hazard_43_a_handle_moves_between_pollers "hazard" [Native] [43];
+        hazards_handles::hazard_78_user_code_may_park_and_unpark "hazard" [Native] [78];
         hazards_races::hazard_80_submit_then_drop_gives_the_value "hazard" [DrainsOnDrop] [80];
-        hazards_races::hazard_81_waiters_leave_while_being_told "hazard" [Native] [81];
+        hazards_handles::hazard_81_waiters_leave_while_being_told "hazard" [Native] [81];
         hazards_races::hazard_86_no_lock_is_held_while_captures_are_dropped "hazard" [Native] [86];
         hazards_races::hazard_15_a_task_chain_ends_with_the_drain "hazard" [Native] [15];
         hazards_races::hazard_19_shutdowns_race "hazard" [Native] [19];

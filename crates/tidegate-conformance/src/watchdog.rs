@@ -18,7 +18,17 @@ pub(crate) fn bite(kind: &str, test: &str, limit: Duration) -> ! {
 
 fn stacks() -> Option<String> {
     let gdb = Command::new("timeout")
-        .args(["-s", "KILL", "30", "gdb", "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 16"])
+        .args([
+            "-s",
+            "KILL",
+            "30",
+            "gdb",
+            "-batch",
+            "-ex",
+            "set pagination off",
+            "-ex",
+            "thread apply all bt 16",
+        ])
         .args(["-p", &std::process::id().to_string()])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -34,7 +44,12 @@ fn names() -> String {
     };
     let describe = |task: fs::DirEntry| {
         let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
-        format!("thread {:?}: {} in {}", task.file_name(), read("comm").trim(), read("wchan").trim())
+        format!(
+            "thread {:?}: {} in {}",
+            task.file_name(),
+            read("comm").trim(),
+            read("wchan").trim()
+        )
     };
     let lines: Vec<String> = tasks.flatten().map(describe).collect();
     format!("no gdb; threads by name:\n{}", lines.join("\n"))

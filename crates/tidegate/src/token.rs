@@ -184,8 +184,12 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        if let Some((parent, key)) = self.parent.take() {
+        let mut above = self.parent.take();
+        while let Some((parent, key)) = above {
             parent.remove(key);
+            // If we were the last to hold it, its own parent follows: here, not by
+            // recursion, however long the chain is.
+            above = Arc::into_inner(parent).and_then(|mut node| node.parent.take());
         }
     }
 }

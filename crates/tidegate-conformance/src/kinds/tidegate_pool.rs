@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate::{Builder, Cx, Handle, Pool, Reason, Refused, Shutdown, TaskError, WaitError};
 
 use crate::ctx::Wish;
-use crate::port::{Counts, Ending, How, Kind, Need, Refusal, StopSignal, SuiteHandle, SuitePool, Work};
+use crate::port::{
+    Counts, Ending, How, Kind, Need, Refusal, StopSignal, SuiteHandle, SuitePool, Work,
+};
 use crate::suite::TestInfo;
 
 /// What is worth the time with a thousand threads on a few cores.
@@ -203,7 +205,10 @@ fn answer<F>(
             let reason = refused.reason();
             way_back.wanted.store(true, SeqCst);
             drop(refused.into_work());
-            Err(Refusal { reason, work: way_back.work.lock().unwrap_or_else(PoisonError::into_inner).take() })
+            Err(Refusal {
+                reason,
+                work: way_back.work.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            })
         }
     }
 }

@@ -64,7 +64,12 @@ impl Gate {
         while state.entered < n {
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "only {} of {n} arrived at the gate", state.entered);
-            state = self.door.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .door
+                .arrived
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -108,7 +113,12 @@ impl Passage {
             if give_up() {
                 return false;
             }
-            state = self.door.passable.wait_timeout(state, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .door
+                .passable
+                .wait_timeout(state, LOOK_AGAIN)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         true
     }

@@ -8,7 +8,9 @@ mod quiet;
 mod threads;
 mod tracked;
 
-pub use facts::{Background, HANG, block_on, dawdle, eventually, give_a_bug_its_chance, in_background};
+pub use facts::{
+    Background, HANG, block_on, dawdle, eventually, give_a_bug_its_chance, in_background,
+};
 pub use gate::{Gate, Passage};
 pub use native::{
     Ran, idle, no_outcome, occupy, refusal, refused, sum_of_outcomes, task_error, value,

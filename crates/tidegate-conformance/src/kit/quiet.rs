@@ -60,7 +60,8 @@ fn is_expected(info: &PanicHookInfo<'_>) -> bool {
 }
 
 fn remember(info: &PanicHookInfo<'_>) {
-    let place = info.location().map(|at| format!(" ({}:{})", at.file(), at.line())).unwrap_or_default();
+    let place =
+        info.location().map(|at| format!(" ({}:{})", at.file(), at.line())).unwrap_or_default();
     let message = info.payload_as_str().unwrap_or("a payload without a message");
     let _ = LAST.try_with(|last| *last.borrow_mut() = Some(format!("{message}{place}")));
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tidegate::{Pool, Shutdown, Snapshot, Token, WhenFull};
 
 use crate::Ctx;
-use crate::kit::{Gate, deliberate_panic, eventually, idle, in_background, occupy, sum_of_outcomes};
+use crate::kit::{
+    Gate, deliberate_panic, eventually, idle, in_background, occupy, sum_of_outcomes,
+};
 
 /// One of everything that can happen to a task, over and over. How many were offered.
 fn mixed_load(pool: &Pool, rounds: u64) -> u64 {
@@ -38,7 +40,13 @@ fn assert_exact_at_rest(now: &Snapshot, offered: u64) {
 }
 
 pub(crate) fn A1_identity_at_rest(cx: &Ctx) {
-    let policies = [WhenFull::Wait, WhenFull::Reject, WhenFull::DropNewest, WhenFull::DropOldest, WhenFull::CallerRuns];
+    let policies = [
+        WhenFull::Wait,
+        WhenFull::Reject,
+        WhenFull::DropNewest,
+        WhenFull::DropOldest,
+        WhenFull::CallerRuns,
+    ];
     for policy in policies {
         let pool = cx.builder().queue(4).when_full(policy).build().expect("the pool starts");
         let producers: Vec<_> = (0..3)
@@ -89,7 +97,16 @@ pub(crate) fn A1_inequalities_always(cx: &Ctx) {
 
 fn assert_only_grows(before: &Snapshot, now: &Snapshot) {
     let counters = |s: &Snapshot| {
-        [s.accepted, s.refused.total(), s.completed, s.failed, s.panicked, s.cancelled, s.evicted, s.abandoned]
+        [
+            s.accepted,
+            s.refused.total(),
+            s.completed,
+            s.failed,
+            s.panicked,
+            s.cancelled,
+            s.evicted,
+            s.abandoned,
+        ]
     };
     let shrunk = counters(before).into_iter().zip(counters(now)).any(|(before, now)| now < before);
     assert!(!shrunk, "a counter went back:\n{before}\n{now}");
@@ -107,7 +124,11 @@ pub(crate) fn A1_identity_survives_shutdown_in_the_middle(cx: &Ctx) {
         let offered = producer.join();
         let now = pool.snapshot();
         assert_exact_at_rest(&now, offered);
-        let reported = report.completed + report.failed + report.panicked + report.cancelled + report.abandoned;
+        let reported = report.completed
+            + report.failed
+            + report.panicked
+            + report.cancelled
+            + report.abandoned;
         assert!(reported <= now.settled(), "the report counts more than there was: {report}");
     }
 }
@@ -140,7 +161,10 @@ pub(crate) fn A2_one_snapshot_shows_it_all(cx: &Ctx) {
     assert_eq!((now.workers, now.live_workers, now.idle_workers), (workers, workers, 0));
     assert_eq!((now.queued, now.running, now.queue_capacity), (2, workers, 9));
     let text = now.to_string();
-    assert!(text.contains(pool.name()) && text.contains("accepted"), "a person can't read it: {text}");
+    assert!(
+        text.contains(pool.name()) && text.contains("accepted"),
+        "a person can't read it: {text}"
+    );
     busy.open();
     idle(&pool);
     eventually("all idle again", || pool.snapshot().idle_workers == workers);

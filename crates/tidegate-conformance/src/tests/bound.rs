@@ -100,7 +100,12 @@ pub(crate) fn R6_nested_tasks_stay_within_the_bound(cx: &Ctx) {
         })
         .collect();
     assert!(tasks.into_iter().all(value), "there was room for every inner task");
-    assert!(peak.most() <= cx.workers(), "{} innermost closures on {} workers", peak.most(), cx.workers());
+    assert!(
+        peak.most() <= cx.workers(),
+        "{} innermost closures on {} workers",
+        peak.most(),
+        cx.workers()
+    );
 }
 
 pub(crate) fn R7_start_order(cx: &Ctx) {

@@ -88,7 +88,9 @@ pub(crate) fn O4_the_callback_comes_for_tasks_that_never_ran(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
     let busy = occupy(&pool, cx.workers());
     let (tell, told) = mpsc::channel();
-    let offer = pool.task("").on_outcome(move |end| { let _ = tell.send((end.kind, end.cause, end.run_time)); });
+    let offer = pool.task("").on_outcome(move |end| {
+        let _ = tell.send((end.kind, end.cause, end.run_time));
+    });
     let handle = offer.submit(|_| ()).expect("there is room");
     handle.cancel();
     let told = told.recv_timeout(HANG).expect("the callback is called");
@@ -119,7 +121,10 @@ pub(crate) fn O4_wait_idle_and_shutdown_wait_for_callbacks(cx: &Ctx) {
     });
     offer.spawn(|_| ()).expect("there is room");
     gate.wait_until_entered(1);
-    assert!(!pool.wait_idle_timeout(Duration::from_millis(1)).expect("outside"), "a callback still runs");
+    assert!(
+        !pool.wait_idle_timeout(Duration::from_millis(1)).expect("outside"),
+        "a callback still runs"
+    );
     let closing = {
         let (pool, done) = (pool.clone(), Arc::clone(&done));
         in_background(move || {
@@ -149,12 +154,12 @@ pub(crate) fn O4_cancel_on_drop_cancels(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
     let gate = Gate::new();
     let (passage, (tell, told)) = (gate.passage(), mpsc::channel());
-    let offer = pool.task("").on_outcome(move |end| { let _ = tell.send((end.kind, end.cause)); });
-    let guard = offer.submit_result(move |task| {
-        match passage.enter_unless(|| task.stopping()) {
-            true => Ok(()),
-            false => Err("stopped"),
-        }
+    let offer = pool.task("").on_outcome(move |end| {
+        let _ = tell.send((end.kind, end.cause));
+    });
+    let guard = offer.submit_result(move |task| match passage.enter_unless(|| task.stopping()) {
+        true => Ok(()),
+        false => Err("stopped"),
     });
     let guard = guard.expect("there is room").cancel_on_drop();
     gate.wait_until_entered(1);

@@ -55,7 +55,9 @@ fn play(pool: &Pool, workers: usize, does: Does, fate: Fate, comes: CancelComes)
     let (tell, told) = mpsc::channel();
     let capture = Capture { panics: does == Does::PanicInDrop, drops: Arc::clone(&drops) };
     let passage = gate.passage();
-    let offer = pool.task("played").on_outcome(move |end| { let _ = tell.send(end.kind); });
+    let offer = pool.task("played").on_outcome(move |end| {
+        let _ = tell.send(end.kind);
+    });
     let handle = offer.submit_result(move |task| act(does, &passage, capture, task));
     let handle = handle.unwrap_or_else(|_| panic!("{case}: refused"));
     let said = cancel(comes, &handle, &gate);

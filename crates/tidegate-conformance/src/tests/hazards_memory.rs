@@ -31,7 +31,9 @@ pub(crate) fn hazard_63_an_idle_worker_pins_nothing(cx: &Ctx) {
 fn sized<const N: usize>(pool: &Pool, sum: &Arc<AtomicUsize>) -> usize {
     let bytes = [1_u8; N];
     let total = Arc::clone(sum);
-    let add = move || { total.fetch_add(bytes.iter().map(|b| usize::from(*b)).sum(), SeqCst); };
+    let add = move || {
+        total.fetch_add(bytes.iter().map(|b| usize::from(*b)).sum(), SeqCst);
+    };
     pool.spawn(add).expect("there is room");
     let back = value(pool.submit(move || bytes).expect("there is room"));
     assert!(back.iter().all(|byte| *byte == 1), "{N} bytes came back changed");
@@ -65,7 +67,9 @@ pub(crate) fn hazard_66_zero_sized_and_over_aligned(cx: &Ctx) {
         let handle = pool.submit(move || (aligned(&wide), wide)).expect("there is room");
         let (inside, back) = value(handle);
         assert!(inside && aligned(&back) && back.0 == n, "alignment was ignored");
-        let never = pool.submit_result(move || Err::<(), _>(wide)).expect("there is room");
+        #[allow(clippy::result_large_err, reason = "a large error is the point")]
+        let fails = move || Err::<(), _>(wide);
+        let never = pool.submit_result(fails).expect("there is room");
         let tidegate::TaskError::Failed(error) = task_error(never) else { panic!("it fails") };
         assert_eq!(error.0, n);
     }
@@ -124,7 +128,12 @@ pub(crate) fn hazard_44_a_forgotten_handle_is_harmless(cx: &Ctx) {
 }
 
 pub(crate) fn hazard_46_abandoned_tasks_do_not_kill_the_pool(cx: &Ctx) {
-    let pool = cx.builder().grace(std::time::Duration::ZERO).max_abandoned(100).build().expect("the pool starts");
+    let pool = cx
+        .builder()
+        .grace(std::time::Duration::ZERO)
+        .max_abandoned(100)
+        .build()
+        .expect("the pool starts");
     let gates: Vec<Gate> = (0..cx.workers() * 2 + 3)
         .map(|_| {
             let gate = Gate::new();
@@ -137,11 +146,17 @@ pub(crate) fn hazard_46_abandoned_tasks_do_not_kill_the_pool(cx: &Ctx) {
         })
         .collect();
     occupy(&pool, cx.workers()).open();
-    assert_eq!(value(pool.submit(|| 1).expect("there is room")), 1, "N stuck tasks are a dead pool");
+    assert_eq!(
+        value(pool.submit(|| 1).expect("there is room")),
+        1,
+        "N stuck tasks are a dead pool"
+    );
     let stuck = gates.len() as u64;
     drop(gates);
     eventually("all return", || pool.snapshot().late_returns == stuck);
-    eventually("the burst leaves no thread behind", || pool.snapshot().live_workers == cx.workers() as u64);
+    eventually("the burst leaves no thread behind", || {
+        pool.snapshot().live_workers == cx.workers() as u64
+    });
 }
 
 pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
@@ -152,7 +167,12 @@ pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
         for n in 0..rounds {
             drop(root.child().child());
             let request = root.child();
-            drop(pool.task("").cancel_with(&request).submit(move |task| (n, task.token())).map(value));
+            drop(
+                pool.task("")
+                    .cancel_with(&request)
+                    .submit(move |task| (n, task.token()))
+                    .map(value),
+            );
         }
     };
     use_it(10_000);
@@ -177,6 +197,9 @@ pub(crate) fn hazard_63_uncollected_results_do_not_pile_up(cx: &Ctx) {
     let before = resident_bytes();
     use_it(50_000);
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
-        assert!(after < before + SLACK, "results that nobody collects pile up: {before} to {after} bytes");
+        assert!(
+            after < before + SLACK,
+            "results that nobody collects pile up: {before} to {after} bytes"
+        );
     }
 }

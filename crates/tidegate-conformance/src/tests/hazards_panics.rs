@@ -11,8 +11,8 @@ use tidegate::{Pool, Shutdown};
 
 use crate::Ctx;
 use crate::kit::{
-    Deliberate, Gate, HANG, block_on, child_program, deliberate_panic, eventually, idle, occupy, task_error,
-    value,
+    Deliberate, Gate, HANG, block_on, child_program, deliberate_panic, eventually, idle, occupy,
+    task_error, value,
 };
 
 pub(crate) fn hazard_26_panics_never_shrink_the_pool(cx: &Ctx) {
@@ -104,9 +104,11 @@ pub(crate) fn hazard_84_payloads_that_panic_in_drop_nested(cx: &Ctx) {
     let pool = cx.builder().queue(100).build().expect("the pool starts");
     for depth in 0..4 {
         pool.spawn(move || Deliberate::raise(Nested(depth))).expect("there is room");
-        let seen = pool.submit(move || -> () { Deliberate::raise(Nested(depth)) }).expect("there is room");
+        let seen =
+            pool.submit(move || -> () { Deliberate::raise(Nested(depth)) }).expect("there is room");
         drop(task_error(seen));
-        let unseen = pool.submit(move || -> () { Deliberate::raise(Nested(depth)) }).expect("there is room");
+        let unseen =
+            pool.submit(move || -> () { Deliberate::raise(Nested(depth)) }).expect("there is room");
         eventually("it settles", || unseen.is_settled());
         drop(unseen);
     }
@@ -120,7 +122,11 @@ pub(crate) fn hazard_66_closures_that_never_return_a_value(cx: &Ctx) {
     let diverges: fn() -> u8 = || deliberate_panic("diverges");
     assert!(task_error(pool.submit(diverges).expect("there is room")).is_panicked());
     let plain: fn() -> u8 = || 3;
-    assert_eq!(value(pool.submit(plain).expect("there is room")), 3, "a function pointer is a closure");
+    assert_eq!(
+        value(pool.submit(plain).expect("there is room")),
+        3,
+        "a function pointer is a closure"
+    );
 }
 
 /// Runs this program again as the child `name`; true if it ended by itself, and well.
@@ -170,7 +176,10 @@ pub(crate) fn play_child(name: &str) -> bool {
             let ran = Arc::new(AtomicUsize::new(0));
             for _ in 0..100 {
                 let ran = Arc::clone(&ran);
-                pool.spawn(move || { ran.fetch_add(1, SeqCst); }).expect("there is room");
+                pool.spawn(move || {
+                    ran.fetch_add(1, SeqCst);
+                })
+                .expect("there is room");
             }
         }
         "waits-in-a-thread-local" => wait_in_a_thread_local(pool),
@@ -191,7 +200,8 @@ fn wait_in_a_thread_local(pool: Pool) {
         static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) };
     }
     let late = pool.clone();
-    let thread = std::thread::spawn(move || LATE.with(|slot| *slot.borrow_mut() = Some(Late(late))));
+    let thread =
+        std::thread::spawn(move || LATE.with(|slot| *slot.borrow_mut() = Some(Late(late))));
     thread.join().expect("the destructor does not panic");
     pool.shutdown(Shutdown::light()).expect("outside the pool");
 }

@@ -8,7 +8,8 @@ use tidegate::{Inside, Mode, Pool, PoolState, Reason, Shutdown, WhenFull};
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, eventually, give_a_bug_its_chance, idle, in_background, occupy, refusal, task_error, value,
+    Gate, eventually, give_a_bug_its_chance, idle, in_background, occupy, refusal, task_error,
+    value,
 };
 
 /// Fills the queue from where it is called.
@@ -38,7 +39,8 @@ pub(crate) fn R8_submit_inside_a_full_pool_would_deadlock(cx: &Ctx) {
 pub(crate) fn R8_submit_inside_with_room_is_accepted(cx: &Ctx) {
     let pool = cx.builder().queue(2).build().expect("the pool starts");
     let inside = pool.clone();
-    let outer = pool.submit(move || inside.submit(|| 6).expect("there is room")).expect("there is room");
+    let outer =
+        pool.submit(move || inside.submit(|| 6).expect("there is room")).expect("there is room");
     let inner = value(outer);
     assert_eq!(value(inner), 6, "a task may leave work behind");
 }
@@ -64,7 +66,9 @@ pub(crate) fn R8_run_inline_is_an_option(cx: &Ctx) {
 }
 
 pub(crate) fn R8_other_policies_decide_inside_as_outside(cx: &Ctx) {
-    let reject = inside_a_full_pool(cx, WhenFull::Reject, |pool| refusal(pool.submit(|| ())) == Reason::Full);
+    let reject = inside_a_full_pool(cx, WhenFull::Reject, |pool| {
+        refusal(pool.submit(|| ())) == Reason::Full
+    });
     assert!(reject, "Reject refuses Full");
     let newest = inside_a_full_pool(cx, WhenFull::DropNewest, |pool| {
         task_error(pool.submit(|| ()).expect("it is accepted, then evicted")).is_evicted()
@@ -106,7 +110,8 @@ pub(crate) fn R8_a_callback_counts_as_inside(cx: &Ctx) {
     let doomed = doomed.submit(|_| ()).expect("there is room");
     // Cancelled here, so its callback runs here: on a thread that is no worker.
     assert!(doomed.cancel());
-    let (reason, wait_failed) = told.recv_timeout(crate::kit::HANG).expect("the callback is called");
+    let (reason, wait_failed) =
+        told.recv_timeout(crate::kit::HANG).expect("the callback is called");
     assert_eq!(reason, Reason::WouldDeadlock);
     assert!(wait_failed, "a callback must not wait for the whole pool");
     busy.open();
@@ -118,7 +123,11 @@ pub(crate) fn R8_submits_by_tasks_during_a_drain_are_refused_closed(cx: &Ctx) {
     let (inside, passage) = (pool.clone(), gate.passage());
     let handle = pool.submit(move || {
         passage.enter();
-        [refusal(inside.submit(|| ())), refusal(inside.try_submit(|| ())), refusal(inside.spawn(|| ()))]
+        [
+            refusal(inside.submit(|| ())),
+            refusal(inside.try_submit(|| ())),
+            refusal(inside.spawn(|| ())),
+        ]
     });
     let handle = handle.expect("there is room");
     gate.wait_until_entered(1);

@@ -57,7 +57,9 @@ pub(crate) fn S6_a_drop_without_work_is_silent(cx: &Ctx) {
     let reports = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&reports);
     let builder = Pool::builder(wish.name.clone()).workers(cx.workers());
-    let builder = builder.on_unobserved(move |_| { counter.fetch_add(1, SeqCst); });
+    let builder = builder.on_unobserved(move |_| {
+        counter.fetch_add(1, SeqCst);
+    });
     drop(builder.build().expect("the pool starts"));
     let threads = format!("{}-", wish.name);
     eventually("the workers are gone", || threads_named(&threads).unwrap_or(0) == 0);
@@ -129,7 +131,8 @@ fn fragile(
 pub(crate) fn S9_no_worker_can_be_made_while_closing(cx: &Ctx) {
     let broken = Arc::new(AtomicBool::new(false));
     let builder = cx.builder().workers(1).queue(10).spawner(fragile(&broken));
-    let pool = builder.restart_backoff(Duration::ZERO..=Duration::ZERO).build().expect("the pool starts");
+    let pool =
+        builder.restart_backoff(Duration::ZERO..=Duration::ZERO).build().expect("the pool starts");
     let busy = occupy(&pool, 1);
     let queued: Vec<_> = (0..3).map(|n| pool.submit(move || n).expect("there is room")).collect();
     let worker = pool.roster()[0].id;
@@ -161,7 +164,8 @@ pub(crate) fn S9_a_worker_that_comes_back_in_time_drains(cx: &Ctx) {
         }
         thread.spawn(body)
     });
-    let pool = builder.restart_backoff(Duration::ZERO..=Duration::ZERO).build().expect("the pool starts");
+    let pool =
+        builder.restart_backoff(Duration::ZERO..=Duration::ZERO).build().expect("the pool starts");
     let busy = occupy(&pool, 1);
     let queued: Vec<_> = (0..3).map(|n| pool.submit(move || n).expect("there is room")).collect();
     pool.recycle_worker(pool.roster()[0].id, StopWorker::AfterTask).expect("the worker exists");

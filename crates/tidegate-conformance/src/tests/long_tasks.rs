@@ -3,7 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tidegate::{Cause, Clock, ExternalId, Handle, Pool, Shutdown, WaitError, WhenFull, WorkerState};
+use tidegate::{
+    Cause, Clock, ExternalId, Handle, Pool, Shutdown, WaitError, WhenFull, WorkerState,
+};
 
 use crate::Ctx;
 use crate::kit::{
@@ -93,9 +95,13 @@ pub(crate) fn L4_a_stuck_worker_that_returns_retires(cx: &Ctx) {
     assert!(task_error(handle).is_abandoned());
     gate.open();
     eventually("it returns late", || pool.snapshot().late_returns == 1);
-    eventually("its late value is dropped", || drops.load(std::sync::atomic::Ordering::SeqCst) == 1);
+    eventually("its late value is dropped", || {
+        drops.load(std::sync::atomic::Ordering::SeqCst) == 1
+    });
     eventually("nobody is stuck", || pool.snapshot().stuck == 0);
-    eventually("the pool has its size again", || pool.snapshot().live_workers == cx.workers() as u64);
+    eventually("the pool has its size again", || {
+        pool.snapshot().live_workers == cx.workers() as u64
+    });
     idle(&pool);
     let now = pool.snapshot();
     assert_eq!((now.abandoned, now.completed), (1, 0), "the late return changed the outcome");
@@ -165,7 +171,8 @@ pub(crate) fn L4_the_grace_counts_from_the_first_request(cx: &Ctx) {
 pub(crate) fn L5_duration_max_means_never(cx: &Ctx) {
     let never = Duration::MAX;
     let (clock, hand) = Clock::manual();
-    let builder = cx.builder().queue(10).when_full(WhenFull::WaitFor(never)).grace(never).clock(clock);
+    let builder =
+        cx.builder().queue(10).when_full(WhenFull::WaitFor(never)).grace(never).clock(clock);
     let pool = builder.build().expect("the pool starts");
     assert_eq!(value(pool.submit_timeout(never, || 1).expect("there is room")), 1);
     assert_eq!(value(pool.task("").wait_at_most(never).submit(|_| 2).expect("there is room")), 2);
@@ -190,7 +197,9 @@ pub(crate) fn L5_nearly_endless_durations_do_not_overflow(cx: &Ctx) {
     let mut handle = pool.submit_timeout(nearly, || 3).expect("there is room");
     assert!(matches!(handle.wait_timeout(nearly), Some(Ok(3))));
     assert!(pool.wait_idle_timeout(nearly).expect("outside the pool"));
-    assert!(pool.shutdown(Shutdown::light().within(nearly)).expect("outside the pool").is_success());
+    assert!(
+        pool.shutdown(Shutdown::light().within(nearly)).expect("outside the pool").is_success()
+    );
 }
 
 pub(crate) fn L5_a_jump_of_the_clock_fires_everything_once(cx: &Ctx) {

@@ -22,7 +22,10 @@ pub(crate) fn G4_every_result_comes_once(cx: &Ctx) {
             next += 1;
         }
         let done = stream.next().expect("something is in flight");
-        assert!(matches!(done.outcome, Ok(value) if value == done.key * 2), "key and value disagree");
+        assert!(
+            matches!(done.outcome, Ok(value) if value == done.key * 2),
+            "key and value disagree"
+        );
         assert!(seen.insert(done.key), "{} came twice", done.key);
     }
     assert!(stream.next().is_none(), "nothing is in flight, so nothing comes");
@@ -102,7 +105,8 @@ pub(crate) fn G4_dropping_the_stream_detaches(cx: &Ctx) {
 pub(crate) fn W5_a_batch_gives_all_outcomes_in_order(cx: &Ctx) {
     let wish = cx.wish();
     let threads = format!("{}-", wish.name);
-    let builder = tidegate::Pool::builder(wish.name).workers(cx.workers()).queue(3).on_unobserved(|_| ());
+    let builder =
+        tidegate::Pool::builder(wish.name).workers(cx.workers()).queue(3).on_unobserved(|_| ());
     let tasks = (0..300_u32).map(|n| {
         move || match n {
             7 => Err("seven".to_owned()),
@@ -139,7 +143,9 @@ pub(crate) fn W5_an_incomplete_batch_lists_the_unfinished(cx: &Ctx) {
                 Ok::<_, String>(n)
             }
         });
-        builder.run_batch(tasks, Shutdown::light().within(Duration::from_secs(10))).expect("the pool starts")
+        builder
+            .run_batch(tasks, Shutdown::light().within(Duration::from_secs(10)))
+            .expect("the pool starts")
     });
     gate.wait_until_entered(1);
     eventually("the limit and the grace pass", || {

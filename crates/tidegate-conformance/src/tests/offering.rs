@@ -73,7 +73,11 @@ pub(crate) fn R2_plain_submit_is_the_same_path(cx: &Ctx) {
     for (n, offer) in (1..).zip(offers) {
         assert_eq!(value(offer(&pool)), 5);
         idle(&pool);
-        assert_eq!((pool.snapshot().accepted, pool.snapshot().completed), (n, n), "way {n} counts differently");
+        assert_eq!(
+            (pool.snapshot().accepted, pool.snapshot().completed),
+            (n, n),
+            "way {n} counts differently"
+        );
     }
 }
 
@@ -90,10 +94,10 @@ pub(crate) fn R3_refusal_hands_the_work_back(cx: &Ctx) {
 }
 
 pub(crate) fn R3_refusal_travels_as_an_error(cx: &Ctx) {
-    struct NotDebug(#[allow(dead_code)] u8);
+    struct NotDebug(u8);
     fn offer(pool: &tidegate::Pool) -> Result<(), Box<dyn Error + Send + Sync>> {
         let capture = NotDebug(9);
-        pool.spawn(move || drop(capture))?;
+        pool.spawn(move || assert_eq!(capture.0, 9))?;
         Ok(())
     }
     fn can_travel<E: Error + Send + Sync + 'static>(_: &E) {}
@@ -204,7 +208,8 @@ pub(crate) fn R4_waits_are_bounded_in_three_ways(cx: &Ctx) {
     assert_eq!(refusal(pool.task("").wait_until(past).submit(|_| ())), Reason::TimedOut);
     busy.open();
     idle(&pool);
-    let handle = pool.task("").wait_until(past).submit(|_| 3).expect("a past deadline takes free room");
+    let handle =
+        pool.task("").wait_until(past).submit(|_| 3).expect("a past deadline takes free room");
     assert_eq!(value(handle), 3);
 }
 

@@ -1,4 +1,4 @@
-//! The table of outcomes, O1, O1a, O2 and O3.
+//! The table of outcomes, O1 and O1a.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -16,8 +16,12 @@ use crate::{Ctx, Ending, How};
 pub(crate) fn O1_row_completed_failed_panicked(cx: &Ctx) {
     let pool = cx.open();
     assert_eq!(taken(pool.submit(Box::new(|_| Ok(3)))).wait(), Ending::Value(3));
-    assert_eq!(taken(pool.submit(Box::new(|_| Err("e".into())))).wait(), Ending::Failed("e".into()));
-    let Ending::Panicked(message) = taken(pool.submit(Box::new(|_| deliberate_panic("p")))).wait() else {
+    assert_eq!(
+        taken(pool.submit(Box::new(|_| Err("e".into())))).wait(),
+        Ending::Failed("e".into())
+    );
+    let Ending::Panicked(message) = taken(pool.submit(Box::new(|_| deliberate_panic("p")))).wait()
+    else {
         panic!("a panic did not end as one");
     };
     assert_eq!(message, format!("{} p", crate::kit::DELIBERATE), "the message is kept whole");
@@ -74,7 +78,8 @@ pub(crate) fn O1_row_cancelled_names_its_cause(cx: &Ctx) {
 }
 
 pub(crate) fn O1_row_evicted_never_ran(cx: &Ctx) {
-    let pool = cx.builder().queue(1).when_full(WhenFull::DropOldest).build().expect("the pool starts");
+    let pool =
+        cx.builder().queue(1).when_full(WhenFull::DropOldest).build().expect("the pool starts");
     let busy = occupy(&pool, cx.workers());
     let ran = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&ran);
@@ -88,7 +93,8 @@ pub(crate) fn O1_row_evicted_never_ran(cx: &Ctx) {
 
 pub(crate) fn O1_row_abandoned_may_still_run(cx: &Ctx) {
     let (clock, hand) = Clock::manual();
-    let pool = cx.builder().clock(clock).grace(Duration::from_secs(5)).build().expect("the pool starts");
+    let pool =
+        cx.builder().clock(clock).grace(Duration::from_secs(5)).build().expect("the pool starts");
     let gate = Gate::new();
     let (capture, drops) = Tracked::new();
     let passage = gate.passage();
@@ -132,7 +138,10 @@ pub(crate) fn O1_captures_are_gone_before_the_outcome_shows(cx: &Ctx) {
             }
         })));
         eventually("it settles", || handle.is_settled());
-        assert!(gone.load(SeqCst), "the outcome of {n} was visible before its captures were dropped");
+        assert!(
+            gone.load(SeqCst),
+            "the outcome of {n} was visible before its captures were dropped"
+        );
     }
     pool.shutdown(How::Light);
 }
@@ -155,7 +164,9 @@ pub(crate) fn O1_one_winner_when_many_cancel(cx: &Ctx) {
     let outcomes = Arc::new(AtomicU64::new(0));
     for _ in 0..300 {
         let (token, seen) = (Token::new(), Arc::clone(&outcomes));
-        let offer = pool.task("").cancel_with(&token).on_outcome(move |_| { seen.fetch_add(1, SeqCst); });
+        let offer = pool.task("").cancel_with(&token).on_outcome(move |_| {
+            seen.fetch_add(1, SeqCst);
+        });
         let handle = offer.submit(|_| ()).expect("there is room");
         let (id, by_id) = (handle.id(), pool.clone());
         let rival = thread::spawn(move || by_id.cancel_task(id));
@@ -210,100 +221,4 @@ pub(crate) fn O1a_who_drops_the_captures_of_a_cancelled_task(cx: &Ctx) {
     let refilled = (0..3).filter(|_| pool.try_spawn(|| ()).is_ok()).count();
     assert_eq!(refilled, 2, "both places are free again");
     busy.open();
-}
-
-pub(crate) fn O2_whoever_waits_sees_what_the_task_wrote(cx: &Ctx) {
-    let pool = cx.open();
-    for round in 1..=3_000 {
-        // Relaxed on both sides: only the wait itself orders them.
-        let written = Arc::new([const { AtomicU64::new(0) }; 4]);
-        let inside = Arc::clone(&written);
-        let handle = taken(pool.submit(job(move || {
-            inside.iter().for_each(|word| word.store(round, Relaxed));
-            round
-        })));
-        assert_eq!(handle.wait(), Ending::Value(round));
-        assert!(written.iter().all(|word| word.load(Relaxed) == round), "told before it was written");
-    }
-    pool.shutdown(How::Light);
-}
-
-/// Runs `task`, tells it to stop while it runs, and gives its outcome.
-fn told_while_running<T: Send + 'static>(
-    pool: &Pool,
-    task: fn(&Cx) -> Result<T, String>,
-) -> Result<T, TaskError<String>> {
-    let gate = Gate::new();
-    let passage = gate.passage();
-    let handle = pool.task("told").submit_result(move |cx| {
-        passage.enter();
-        task(cx)
-    });
-    let mut handle = handle.expect("there is room");
-    gate.wait_until_entered(1);
-    assert!(handle.cancel(), "a running task can be told");
-    gate.open();
-    handle.wait_timeout(crate::kit::HANG).expect("it ends")
-}
-
-pub(crate) fn O3_a_cancel_is_a_request(cx: &Ctx) {
-    let pool = cx.builder().build().expect("the pool starts");
-    let finished = told_while_running(&pool, |_| Ok(7));
-    assert!(matches!(finished, Ok(7)), "a value after a stop request counts: {finished:?}");
-    let gave_up = told_while_running(&pool, |_| Err::<u8, _>("halfway".to_owned()));
-    match gave_up {
-        Err(TaskError::Cancelled { cause: Cause::Handle, error: Some(error) }) => assert_eq!(error, "halfway"),
-        other => panic!("an error after a stop request is Cancelled and kept: {other:?}"),
-    }
-    let panicked = told_while_running::<u8>(&pool, |_| deliberate_panic("told"));
-    assert!(matches!(panicked, Err(TaskError::Panicked(_))), "a panic comes first: {panicked:?}");
-    let unasked = pool.submit_result(|| Err::<u8, _>("alone")).expect("there is room");
-    assert!(task_error(unasked).is_failed(), "without a request an error is a failure");
-}
-
-pub(crate) fn O3_check_carries_the_stop_out(cx: &Ctx) {
-    #[derive(Debug)]
-    struct Mine(Stop);
-    impl From<Stop> for Mine {
-        fn from(stop: Stop) -> Mine {
-            Mine(stop)
-        }
-    }
-    let pool = cx.builder().build().expect("the pool starts");
-    let gate = Gate::new();
-    let passage = gate.passage();
-    let handle = pool.task("").submit_result(move |task| -> Result<(), Mine> {
-        task.check()?;
-        passage.enter();
-        loop {
-            task.check()?;
-        }
-    });
-    let handle = handle.expect("there is room");
-    gate.wait_until_entered(1);
-    gate.open();
-    handle.cancel();
-    match task_error(handle) {
-        TaskError::Cancelled { cause: Cause::Handle, error: Some(Mine(stop)) } => {
-            assert_eq!(stop.cause, Cause::Handle);
-        }
-        other => panic!("check did not carry the stop out: {other:?}"),
-    }
-}
-
-pub(crate) fn O3_the_first_cause_stays(cx: &Ctx) {
-    let pool = cx.builder().build().expect("the pool starts");
-    let (gate, token) = (Gate::new(), Token::new());
-    let passage = gate.passage();
-    let offer = pool.task("").cancel_with(&token);
-    let handle = offer.submit_result(move |_| -> Result<(), &str> {
-        passage.enter();
-        Err("stopped")
-    });
-    let handle = handle.expect("there is room");
-    gate.wait_until_entered(1);
-    token.cancel();
-    handle.cancel();
-    gate.open();
-    assert_eq!(task_error(handle).cause(), Some(Cause::Token), "a later cause replaced the first");
 }

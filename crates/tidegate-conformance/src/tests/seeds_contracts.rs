@@ -70,7 +70,8 @@ pub(crate) fn C_unit_submit_returns_an_error_when_stopped(cx: &Ctx) {
 pub(crate) fn C_unit_stop_cancels_and_closes_the_queue(cx: &Ctx) {
     let pool = cx.open_with(cx.wish().queue(10));
     let gate = Gate::new();
-    let running: Vec<_> = (0..cx.workers()).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
+    let running: Vec<_> =
+        (0..cx.workers()).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
     gate.wait_until_entered(cx.workers());
     let queued: Vec<_> = (0..10).map(|n| taken(pool.submit(job(move || n)))).collect();
     pool.shutdown(How::Hard);
@@ -82,13 +83,17 @@ pub(crate) fn C_unit_stop_cancels_and_closes_the_queue(cx: &Ctx) {
 
 pub(crate) fn C_unit_wait_returns_all_errors(cx: &Ctx) {
     let pool = cx.open();
-    let offer = |n: u64| {
-        taken(pool.submit(Box::new(move |_| if n % 3 == 0 { Err(format!("item {n}")) } else { Ok(n) })))
-    };
+    let offer =
+        |n: u64| {
+            taken(pool.submit(Box::new(
+                move |_| if n.is_multiple_of(3) { Err(format!("item {n}")) } else { Ok(n) },
+            )))
+        };
     let handles: Vec<_> = (0..30).map(offer).collect();
     pool.shutdown(How::Light);
     for (n, handle) in handles.into_iter().enumerate() {
-        let expected = if n % 3 == 0 { Ending::Failed(format!("item {n}")) } else { Ending::Value(n as u64) };
+        let expected =
+            if n % 3 == 0 { Ending::Failed(format!("item {n}")) } else { Ending::Value(n as u64) };
         assert_eq!(handle.wait(), expected, "an error was lost or given to another item");
     }
 }
@@ -138,9 +143,14 @@ pub(crate) fn C_integration_1000_items_all_complete(cx: &Ctx) {
 
 pub(crate) fn C_integration_errors_do_not_stop_the_pool(cx: &Ctx) {
     let pool = cx.open();
-    let handles: Vec<_> = (0..200)
-        .map(|n| taken(pool.submit(Box::new(move |_| if n < 100 { Err("denied".to_owned()) } else { Ok(n) }))))
-        .collect();
+    let handles: Vec<_> =
+        (0..200)
+            .map(|n| {
+                taken(pool.submit(Box::new(
+                    move |_| if n < 100 { Err("denied".to_owned()) } else { Ok(n) },
+                )))
+            })
+            .collect();
     let values = handles.into_iter().map(|h| h.wait()).filter(|e| matches!(e, Ending::Value(_)));
     assert_eq!(values.count(), 100, "items after a hundred errors were not processed");
     pool.shutdown(How::Light);
@@ -151,7 +161,8 @@ pub(crate) fn C_integration_cancel_during_processing_ends_in_time(cx: &Ctx) {
     // exact bound is tested with a clock of our own in `S1_row_hard`.
     let pool = cx.open();
     let gate = Gate::new();
-    let running: Vec<_> = (0..cx.workers()).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
+    let running: Vec<_> =
+        (0..cx.workers()).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
     gate.wait_until_entered(cx.workers());
     pool.shutdown(How::Hard);
     for handle in running {
@@ -169,7 +180,9 @@ pub(crate) fn C_integration_submit_from_many_threads(cx: &Ctx) {
             in_background(move || {
                 for n in 1..=200 {
                     let sum = Arc::clone(&sum);
-                    let work = move || { sum.fetch_add(n, SeqCst); };
+                    let work = move || {
+                        sum.fetch_add(n, SeqCst);
+                    };
                     pool.spawn(Box::new(work)).expect("an open pool accepts");
                 }
             })
@@ -182,7 +195,8 @@ pub(crate) fn C_integration_submit_from_many_threads(cx: &Ctx) {
 
 pub(crate) fn C_integration_panic_on_one_item_others_continue(cx: &Ctx) {
     let pool = cx.open();
-    let offer = |n: u64| taken(pool.submit(job(move || if n == 17 { deliberate_panic("17") } else { n })));
+    let offer =
+        |n: u64| taken(pool.submit(job(move || if n == 17 { deliberate_panic("17") } else { n })));
     let handles: Vec<_> = (0..100).map(offer).collect();
     for (n, handle) in handles.into_iter().enumerate() {
         match handle.wait() {
@@ -201,7 +215,8 @@ pub(crate) fn C_integration_breadth_first_traversal(cx: &Ctx) {
     let visit = |folder: u64| {
         let found = found.clone();
         taken(pool.submit(job(move || {
-            let children: Vec<u64> = (1..=3).map(|c| folder * 3 + c).filter(|c| *c < FOLDERS).collect();
+            let children: Vec<u64> =
+                (1..=3).map(|c| folder * 3 + c).filter(|c| *c < FOLDERS).collect();
             found.send((folder, children)).expect("the consumer listens");
             folder
         })))
@@ -227,7 +242,10 @@ pub(crate) fn C_race_concurrent_submit(cx: &Ctx) {
             let (pool, start) = (Arc::clone(&pool), start.passage());
             in_background(move || {
                 start.enter();
-                (0..300).all(|n| taken(pool.submit(job(move || producer + n))).wait() == Ending::Value(producer + n))
+                (0..300).all(|n| {
+                    taken(pool.submit(job(move || producer + n))).wait()
+                        == Ending::Value(producer + n)
+                })
             })
         })
         .collect();
@@ -268,15 +286,21 @@ pub(crate) fn C_race_cancel_during_submit(cx: &Ctx) {
         let token = Token::new();
         let submitter = {
             let (pool, token) = (pool.clone(), token.clone());
-            in_background(move || loop {
-                match pool.task("raced").cancel_with(&token).submit(|_| ()) {
-                    Ok(handle) => drop(handle.wait()),
-                    Err(refused) => return refused.reason(),
+            in_background(move || {
+                loop {
+                    match pool.task("raced").cancel_with(&token).submit(|_| ()) {
+                        Ok(handle) => drop(handle.wait()),
+                        Err(refused) => return refused.reason(),
+                    }
                 }
             })
         };
         token.cancel();
-        assert_eq!(submitter.join(), Reason::Cancelled, "a cancelled token was let in, or called something else");
+        assert_eq!(
+            submitter.join(),
+            Reason::Cancelled,
+            "a cancelled token was let in, or called something else"
+        );
         pool.shutdown(tidegate::Shutdown::light()).expect("outside the pool");
         pool.snapshot().check().expect("no task was lost");
     }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use tidegate::Reason;
 
 use crate::kit::{
-    Gate, Peak, deliberate_panic, in_background, job, occupy_port, taken, until_stopped, why_refused,
+    Gate, Peak, deliberate_panic, in_background, job, occupy_port, taken, until_stopped,
+    why_refused,
 };
 use crate::{Ctx, Ending, How, SuiteHandle};
 
@@ -174,7 +175,8 @@ pub(crate) fn I8_bounded_concurrency_with_failures(cx: &Ctx) {
         .collect();
     producers.into_iter().for_each(|producer| producer.join());
     let gate = Gate::new();
-    let patient: Vec<_> = (0..cx.workers()).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
+    let patient: Vec<_> =
+        (0..cx.workers()).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
     gate.wait_until_entered(cx.workers());
     pool.shutdown(How::Hard);
     for handle in patient {

@@ -36,9 +36,12 @@ pub(crate) fn T2_cancellation_stops_everything(cx: &Ctx) {
     let threads = format!("{}-", wish.name);
     let pool = cx.open_with(wish);
     let gate = Gate::new();
-    let handles: Vec<_> = (0..jobs).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
+    let handles: Vec<_> =
+        (0..jobs).map(|_| taken(pool.submit(until_stopped(gate.passage())))).collect();
     gate.let_through(finished);
-    eventually("the first jobs finish", || handles.iter().filter(|h| h.is_settled()).count() >= finished);
+    eventually("the first jobs finish", || {
+        handles.iter().filter(|h| h.is_settled()).count() >= finished
+    });
     pool.shutdown(How::Hard);
     let endings: Vec<Ending> = handles.into_iter().map(|h| h.wait()).collect();
     let values = endings.iter().filter(|e| **e == Ending::Value(1)).count();
@@ -111,7 +114,9 @@ fn produce_until_it_fails(pool: Arc<dyn SuitePool>, ran: &Arc<AtomicU64>) -> u64
             return n;
         }
         let ran = Arc::clone(ran);
-        let work = move || { ran.fetch_add(1, SeqCst); };
+        let work = move || {
+            ran.fetch_add(1, SeqCst);
+        };
         pool.spawn(Box::new(work)).expect("an open pool accepts");
     }
     unreachable!("the producer fails before")

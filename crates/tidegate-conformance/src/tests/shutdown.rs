@@ -32,7 +32,11 @@ pub(crate) fn S1_row_light(cx: &Ctx) {
     assert!(queued.iter().all(|handle| !handle.is_settled()), "Light cancelled what was queued");
     busy.open();
     let report = shutdown.join();
-    assert_eq!(queued.into_iter().map(value).collect::<Vec<_>>(), [0, 1, 2], "all queued tasks run");
+    assert_eq!(
+        queued.into_iter().map(value).collect::<Vec<_>>(),
+        [0, 1, 2],
+        "all queued tasks run"
+    );
     assert_eq!((report.completed, report.cancelled), (cx.workers() as u64 + 3, 0));
     assert!(report.is_success() && report.mode == Mode::Light, "{report}");
     assert_eq!(pool.state(), PoolState::Stopped { complete: true });
@@ -55,7 +59,11 @@ pub(crate) fn S1_row_soft(cx: &Ctx) {
 }
 
 /// One task that ignores the stop; as many as there are workers left obey it.
-fn stubborn_and_obedient(cx: &Ctx, pool: &Pool, gate: &Gate) -> Vec<tidegate::Handle<(), &'static str>> {
+fn stubborn_and_obedient(
+    cx: &Ctx,
+    pool: &Pool,
+    gate: &Gate,
+) -> Vec<tidegate::Handle<(), &'static str>> {
     let stubborn = gate.passage();
     let first = pool.task("stubborn").submit_result(move |_| {
         stubborn.enter();
@@ -118,7 +126,11 @@ pub(crate) fn S1_row_light_within(cx: &Ctx) {
     }
     hand.advance(GRACE);
     let report = shutdown.join();
-    assert_eq!((report.mode, report.in_time, report.complete), (Mode::Hard, false, false), "{report}");
+    assert_eq!(
+        (report.mode, report.in_time, report.complete),
+        (Mode::Hard, false, false),
+        "{report}"
+    );
     assert_eq!(report.abandoned, 1);
     assert!(task_error(stubborn).is_abandoned());
 }
@@ -130,7 +142,9 @@ pub(crate) fn S1_row_soft_within(cx: &Ctx) {
     let obedient: Vec<_> = (0..cx.workers())
         .map(|_| {
             let passage = gate.passage();
-            pool.task("").submit(move |task| passage.enter_unless(|| task.stopping())).expect("there is room")
+            pool.task("")
+                .submit(move |task| passage.enter_unless(|| task.stopping()))
+                .expect("there is room")
         })
         .collect();
     gate.wait_until_entered(cx.workers());
@@ -207,8 +221,12 @@ pub(crate) fn S1_nothing_accepted_is_lost(cx: &Ctx) {
                 .collect();
             crate::kit::dawdle(round * 2_000);
             pool.shutdown(how);
-            let handles: Vec<_> = producers.into_iter().flat_map(|producer| producer.join()).collect();
-            assert!(handles.iter().all(|handle| handle.is_settled()), "{how:?}: accepted, but never settled");
+            let handles: Vec<_> =
+                producers.into_iter().flat_map(|producer| producer.join()).collect();
+            assert!(
+                handles.iter().all(|handle| handle.is_settled()),
+                "{how:?}: accepted, but never settled"
+            );
             let values = handles.into_iter().map(|h| h.wait());
             let values = values.filter(|ending| matches!(ending, Ending::Value(_))).count() as u64;
             assert_eq!(values, ran.load(SeqCst), "{how:?}: ran without a result, or the reverse");

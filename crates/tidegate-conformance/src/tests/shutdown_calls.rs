@@ -6,13 +6,12 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tidegate::{
-    Cause, Drain, ExternalId, Mode, PoolState, Reason, Report, Shutdown, ShutdownError, Token, shutdown_in_order,
+    Cause, Drain, ExternalId, Mode, PoolState, Reason, Report, Shutdown, ShutdownError, Token,
+    shutdown_in_order,
 };
 
 use crate::Ctx;
-use crate::kit::{
-    Gate, block_on, eventually, in_background, occupy, refusal, task_error, value,
-};
+use crate::kit::{Gate, block_on, eventually, in_background, occupy, refusal, task_error, value};
 
 pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
@@ -27,9 +26,13 @@ pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
         })
         .collect();
     eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
-    assert!(callers.iter().all(|caller| !caller.is_finished()), "a second caller returned before the end");
+    assert!(
+        callers.iter().all(|caller| !caller.is_finished()),
+        "a second caller returned before the end"
+    );
     busy.open();
-    let mut answers: Vec<(Report, PoolState)> = callers.into_iter().map(|caller| caller.join()).collect();
+    let mut answers: Vec<(Report, PoolState)> =
+        callers.into_iter().map(|caller| caller.join()).collect();
     let late = pool.shutdown(Shutdown::hard()).expect("outside the pool");
     let (first, _) = answers.remove(0);
     assert_eq!(first, late, "a caller after the end gets the same report");
@@ -45,7 +48,9 @@ pub(crate) fn S2_a_stronger_mode_escalates(cx: &Ctx) {
     let running: Vec<_> = (0..cx.workers())
         .map(|_| {
             let passage = gate.passage();
-            pool.task("").submit(move |task| passage.enter_unless(|| task.stopping())).expect("there is room")
+            pool.task("")
+                .submit(move |task| passage.enter_unless(|| task.stopping()))
+                .expect("there is room")
         })
         .collect();
     gate.wait_until_entered(cx.workers());
@@ -58,10 +63,17 @@ pub(crate) fn S2_a_stronger_mode_escalates(cx: &Ctx) {
     eventually("Light", || pool.state() == PoolState::Closing(Mode::Light));
     assert!(!queued.is_settled());
     let soft = call(Shutdown::soft());
-    assert_eq!(task_error(queued).cause(), Some(Cause::Shutdown), "Soft cancels what Light would run");
+    assert_eq!(
+        task_error(queued).cause(),
+        Some(Cause::Shutdown),
+        "Soft cancels what Light would run"
+    );
     assert!(running.iter().all(|handle| !handle.is_settled()));
     let hard = call(Shutdown::hard());
-    assert!(running.into_iter().all(|handle| !value(handle)), "Hard tells what Soft would let finish");
+    assert!(
+        running.into_iter().all(|handle| !value(handle)),
+        "Hard tells what Soft would let finish"
+    );
     let reports = [light, soft, hard].map(|caller| caller.join());
     assert_eq!(reports[0], reports[1]);
     assert_eq!(reports[1], reports[2]);
@@ -134,7 +146,8 @@ pub(crate) fn S3_a_parent_token_is_hard_by_default(cx: &Ctx) {
 
 pub(crate) fn S3_what_a_parent_does_is_configurable(cx: &Ctx) {
     let parent = Token::new();
-    let builder = cx.builder().queue(10).parent(&parent.child()).on_parent_cancel(Shutdown::light());
+    let builder =
+        cx.builder().queue(10).parent(&parent.child()).on_parent_cancel(Shutdown::light());
     let pool = builder.build().expect("the pool starts");
     let busy = occupy(&pool, cx.workers());
     let queued = pool.submit(|| 4).expect("there is room");
@@ -161,7 +174,8 @@ pub(crate) fn S4_the_report_counts_since_the_shutdown_began(cx: &Ctx) {
     eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
     busy.open();
     let report = shutdown.join();
-    let counts = (report.completed, report.failed, report.panicked, report.cancelled, report.abandoned);
+    let counts =
+        (report.completed, report.failed, report.panicked, report.cancelled, report.abandoned);
     assert_eq!(counts, (cx.workers() as u64, 1, 1, 0, 0), "what came before does not count");
     assert!(report.threads_joined >= cx.workers(), "every worker was joined: {report}");
     assert!(report.still_running.is_empty() && report.abandoned_workers == 0);
@@ -224,7 +238,9 @@ pub(crate) fn S5_producers_before_consumers(cx: &Ctx) {
     for _ in 0..50 {
         let (target, consumed) = (consumers.clone(), Arc::clone(&consumed));
         let produce = move || {
-            let consume = move || { consumed.fetch_add(1, SeqCst); };
+            let consume = move || {
+                consumed.fetch_add(1, SeqCst);
+            };
             target.spawn(consume).expect("consumers are open while producers drain");
         };
         producers.spawn(produce).expect("there is room");

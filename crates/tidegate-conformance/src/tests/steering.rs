@@ -25,11 +25,16 @@ fn runner_of(pool: &Pool, wanted: &str) -> (WorkerId, TaskId) {
     found.unwrap_or_else(|| panic!("no worker runs {wanted}: {roster:?}"))
 }
 
-fn obedient(pool: &Pool, name: &'static str, passage: Passage) -> tidegate::Handle<(), &'static str> {
-    let task = pool.task(name).submit_result(move |task| match passage.enter_unless(|| task.stopping()) {
-        true => Ok(()),
-        false => Err("stopped"),
-    });
+fn obedient(
+    pool: &Pool,
+    name: &'static str,
+    passage: Passage,
+) -> tidegate::Handle<(), &'static str> {
+    let task =
+        pool.task(name).submit_result(move |task| match passage.enter_unless(|| task.stopping()) {
+            true => Ok(()),
+            false => Err("stopped"),
+        });
     task.expect("there is room")
 }
 
@@ -48,8 +53,14 @@ pub(crate) fn S7_stop_one_worker_after_its_task(cx: &Ctx) {
     let left = cx.workers() as u64 - 1;
     eventually("the worker ends", || pool.snapshot().live_workers == left);
     let rest = occupy(&pool, cx.workers() - 1);
-    let ended = pool.roster().iter().any(|w| w.id == worker && matches!(w.state, WorkerState::Ended { .. }));
-    assert!(ended || pool.roster().iter().all(|w| w.id != worker), "the roster still shows it at work");
+    let ended = pool
+        .roster()
+        .iter()
+        .any(|w| w.id == worker && matches!(w.state, WorkerState::Ended { .. }));
+    assert!(
+        ended || pool.roster().iter().all(|w| w.id != worker),
+        "the roster still shows it at work"
+    );
     rest.open();
 }
 
@@ -57,7 +68,8 @@ pub(crate) fn S7_stop_one_worker_hard(cx: &Ctx) {
     cx.needs_workers(2);
     let pool = cx.builder().queue(10).build().expect("the pool starts");
     let gate = Gate::new();
-    let (doomed, spared) = (obedient(&pool, "doomed", gate.passage()), obedient(&pool, "spared", gate.passage()));
+    let (doomed, spared) =
+        (obedient(&pool, "doomed", gate.passage()), obedient(&pool, "spared", gate.passage()));
     gate.wait_until_entered(2);
     let (worker, _) = runner_of(&pool, "doomed");
     pool.stop_worker(worker, StopWorker::Hard).expect("the worker exists");
@@ -70,7 +82,9 @@ pub(crate) fn S7_stop_one_worker_hard(cx: &Ctx) {
 pub(crate) fn S7_recycle_one_worker(cx: &Ctx) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&started);
-    let builder = cx.builder().queue(10).on_worker_start(move |_| { counter.fetch_add(1, SeqCst); });
+    let builder = cx.builder().queue(10).on_worker_start(move |_| {
+        counter.fetch_add(1, SeqCst);
+    });
     let pool = builder.build().expect("the pool starts");
     occupy(&pool, cx.workers()).open();
     for how in [StopWorker::AfterTask, StopWorker::Hard] {
@@ -95,7 +109,9 @@ pub(crate) fn S7_recycle_one_worker(cx: &Ctx) {
 pub(crate) fn S7_recycle_an_idle_worker(cx: &Ctx) {
     let started = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&started);
-    let builder = cx.builder().on_worker_start(move |_| { counter.fetch_add(1, SeqCst); });
+    let builder = cx.builder().on_worker_start(move |_| {
+        counter.fetch_add(1, SeqCst);
+    });
     let pool = builder.build().expect("the pool starts");
     occupy(&pool, cx.workers()).open();
     idle(&pool);
@@ -108,7 +124,8 @@ pub(crate) fn S7_recycle_an_idle_worker(cx: &Ctx) {
 
 pub(crate) fn S7_an_unknown_worker_is_an_error(cx: &Ctx) {
     let pool = cx.builder().build().expect("the pool starts");
-    let larger = Pool::builder(cx.wish().name).workers(cx.workers() + 50).build().expect("the pool starts");
+    let larger =
+        Pool::builder(cx.wish().name).workers(cx.workers() + 50).build().expect("the pool starts");
     let stranger = larger.roster().iter().map(|worker| worker.id).max().expect("it has workers");
     assert!(pool.stop_worker(stranger, StopWorker::Hard).is_err());
     assert!(pool.recycle_worker(stranger, StopWorker::AfterTask).is_err());
@@ -146,7 +163,10 @@ pub(crate) fn S8_pause_holds_the_backlog(cx: &Ctx) {
     give_a_bug_its_chance();
     assert_eq!(ran.order(), [0_u64; 0], "a paused pool started something");
     assert_eq!((pool.state(), pool.snapshot().queued), (PoolState::Paused, 11));
-    assert!(!pool.wait_idle_timeout(Duration::from_millis(1)).expect("outside"), "paused is not idle");
+    assert!(
+        !pool.wait_idle_timeout(Duration::from_millis(1)).expect("outside"),
+        "paused is not idle"
+    );
     pool.resume();
     idle(&pool);
     let mut all = ran.order();

@@ -48,7 +48,11 @@ pub(crate) fn R9_never_runs_unrelated_tasks(cx: &Ctx) {
         value(target);
         notes.order()
     });
-    assert_eq!(value(outer.expect("there is room")), [2], "the waiter ran work that is none of its business");
+    assert_eq!(
+        value(outer.expect("there is room")),
+        [2],
+        "the waiter ran work that is none of its business"
+    );
     idle_after(&pool, busy);
     assert_eq!(ran.order(), [2, 1, 3], "the others run afterwards, in order");
 }
@@ -102,7 +106,8 @@ pub(crate) fn R9_a_cycle_of_waits_would_deadlock(cx: &Ctx) {
         give_a.send(a).expect("b listens");
         give_b.send(b).expect("a listens");
         gate.open();
-        let verdicts = [0, 1].map(|_| told.recv_timeout(crate::kit::HANG).expect("neither waits for ever"));
+        let verdicts =
+            [0, 1].map(|_| told.recv_timeout(crate::kit::HANG).expect("neither waits for ever"));
         assert!(verdicts.contains(&true), "a cycle of waits was not noticed");
         pool.shutdown(Shutdown::light()).expect("outside the pool");
     }
@@ -161,7 +166,8 @@ pub(crate) fn R9_looking_never_runs_the_task(cx: &Ctx) {
     let inside = pool.clone();
     let handle = pool.submit(move || {
         let mut target = inside.submit(|| 5).expect("there is room");
-        let nothing_yet = target.try_take().is_none() && target.wait_timeout(Duration::from_millis(1)).is_none();
+        let nothing_yet =
+            target.try_take().is_none() && target.wait_timeout(Duration::from_millis(1)).is_none();
         (nothing_yet, !target.is_settled(), value(target))
     });
     let (nothing_yet, unsettled, five) = value(handle.expect("there is room"));

@@ -149,8 +149,11 @@ pub(crate) fn R5_caller_runs_with_name_and_callback(cx: &Ctx) {
     let (pool, busy) = full_pool(cx, 1, WhenFull::CallerRuns);
     pool.spawn(|| ()).expect("there is one place");
     let (tell, told) = std::sync::mpsc::channel();
-    let offer = pool.task("here").external_id(5_u64).on_outcome(move |end| { let _ = tell.send(end.clone()); });
-    let handle = offer.submit(|task| (task.name(), task.worker_id().is_none())).expect("the caller runs it");
+    let offer = pool.task("here").external_id(5_u64).on_outcome(move |end| {
+        let _ = tell.send(end.clone());
+    });
+    let handle =
+        offer.submit(|task| (task.name(), task.worker_id().is_none())).expect("the caller runs it");
     assert_eq!(value(handle), ("here", true), "no worker runs it");
     let summary = told.recv().expect("the callback is called");
     assert_eq!((summary.name, summary.kind), ("here", OutcomeKind::Completed));

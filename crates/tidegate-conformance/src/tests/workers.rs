@@ -53,12 +53,14 @@ pub(crate) fn W1_stack_size(cx: &Ctx) {
     }
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
-    let builder = cx.builder().callers_may_help(false).stack_size(16 << 20).spawner(move |thread, body| {
-        seen.lock().expect("nobody panics holding it").push(format!("{thread:?}"));
-        thread.spawn(body)
-    });
+    let builder =
+        cx.builder().callers_may_help(false).stack_size(16 << 20).spawner(move |thread, body| {
+            seen.lock().expect("nobody panics holding it").push(format!("{thread:?}"));
+            thread.spawn(body)
+        });
     let pool = builder.build().expect("the pool starts");
-    let passed_on = asked.lock().expect("nobody panics holding it").iter().any(|t| t.contains("16777216"));
+    let passed_on =
+        asked.lock().expect("nobody panics holding it").iter().any(|t| t.contains("16777216"));
     assert!(passed_on, "the stack size did not reach the thread: {asked:?}");
     // Four MiB of frames: more than the default of two.
     assert!(value(pool.submit(|| deep(4_000)).expect("there is room")) > 0);
@@ -134,7 +136,11 @@ pub(crate) fn W1_state_is_rebuilt_after_a_panic(cx: &Ctx) {
         deliberate_panic("half-done")
     });
     assert!(task_error(bad.expect("there is room")).is_panicked());
-    assert_eq!(value(pool.submit_with(count).expect("there is room")), 1, "the half-done state lived on");
+    assert_eq!(
+        value(pool.submit_with(count).expect("there is room")),
+        1,
+        "the half-done state lived on"
+    );
     assert_eq!(made.load(SeqCst), before + 1);
     busy.open();
 }
@@ -189,7 +195,9 @@ pub(crate) fn W3_the_roster_shows_idle_running_and_stopping(cx: &Ctx) {
     assert!(states(&pool).contains(&WorkerState::Stopping), "it ends after its task");
     gate.open();
     value(handle);
-    eventually("all idle again", || states(&pool).iter().filter(|s| **s == WorkerState::Idle).count() == cx.workers());
+    eventually("all idle again", || {
+        states(&pool).iter().filter(|s| **s == WorkerState::Idle).count() == cx.workers()
+    });
 }
 
 pub(crate) fn W3_the_roster_shows_starting(cx: &Ctx) {
@@ -213,18 +221,23 @@ pub(crate) fn W3_the_roster_shows_restarting_with_its_cause(cx: &Ctx) {
     let wait = Duration::from_secs(10);
     let starts = Arc::new(AtomicU64::new(0));
     let (count, workers) = (Arc::clone(&starts), cx.workers() as u64);
-    let builder = cx.builder().clock(clock).restart_backoff(wait..=wait).on_worker_start(move |_| {
-        if count.fetch_add(1, SeqCst) == workers {
-            deliberate_panic("hook of the replacement");
-        }
-    });
+    let builder =
+        cx.builder().clock(clock).restart_backoff(wait..=wait).on_worker_start(move |_| {
+            if count.fetch_add(1, SeqCst) == workers {
+                deliberate_panic("hook of the replacement");
+            }
+        });
     let pool = builder.build().expect("the pool starts");
     occupy(&pool, cx.workers()).open();
     idle(&pool);
     pool.recycle_worker(pool.roster()[0].id, StopWorker::AfterTask).expect("the worker exists");
     let restarting = || {
         states(&pool).into_iter().find_map(|state| match state {
-            WorkerState::Restarting { after, cause } if cause.contains("hook of the replacement") => Some(after),
+            WorkerState::Restarting { after, cause }
+                if cause.contains("hook of the replacement") =>
+            {
+                Some(after)
+            }
             _ => None,
         })
     };

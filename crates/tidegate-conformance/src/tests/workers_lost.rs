@@ -104,10 +104,11 @@ pub(crate) fn W2_a_panicking_stop_hook(cx: &Ctx) {
 pub(crate) fn W2_spawn_failure_later_loses_no_task(cx: &Ctx) {
     let faults = Faults::default();
     let inside = faults.clone();
-    let builder = at_once(cx.builder()).queue(50).spawner(move |thread, body| match inside.strike() {
-        true => Err(io::Error::from(io::ErrorKind::WouldBlock)),
-        false => thread.spawn(body),
-    });
+    let builder =
+        at_once(cx.builder()).queue(50).spawner(move |thread, body| match inside.strike() {
+            true => Err(io::Error::from(io::ErrorKind::WouldBlock)),
+            false => thread.spawn(body),
+        });
     let pool = builder.build().expect("the pool starts");
     occupy(&pool, cx.workers()).open();
     idle(&pool);
@@ -117,7 +118,8 @@ pub(crate) fn W2_spawn_failure_later_loses_no_task(cx: &Ctx) {
             // Some of them may be on their way already.
             let _ = pool.recycle_worker(worker.id, StopWorker::AfterTask);
         }
-        let queued: Vec<_> = (0..20).map(|n| pool.submit(move || n).expect("there is room")).collect();
+        let queued: Vec<_> =
+            (0..20).map(|n| pool.submit(move || n).expect("there is room")).collect();
         assert_eq!(queued.into_iter().map(value).sum::<u32>(), 190, "a task went with its worker");
         eventually("the faults are spent", || faults.spent());
     }

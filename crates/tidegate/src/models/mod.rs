@@ -47,6 +47,8 @@ fn explore(names: &'static [&'static str], model: impl Fn(&Arc<Outcomes>) + Send
     let runs = Arc::new(AtomicUsize::new(0));
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    // Each access is two branches (see `sync/loom_atomic.rs`).
+    builder.max_branches = builder.max_branches.max(3_000);
     let began = Instant::now();
     let (seen, counted) = (Arc::clone(&outcomes), Arc::clone(&runs));
     builder.check(move || {

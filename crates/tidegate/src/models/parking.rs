@@ -17,9 +17,14 @@ impl House {
         Arc::new(House { queue: Queue::with_slots(2, 2), lot: Lot::new() })
     }
 
-    /// `Core::task_added` without the pause for thought. True if somebody was woken.
+    /// `Core::spawn_plain`. True if somebody was woken.
     fn submit(&self, number: u64) -> bool {
         push(&self.queue, number).unwrap();
+        self.wake()
+    }
+
+    /// `Core::task_added`, without the pause for thought.
+    fn wake(&self) -> bool {
         self.lot.needs_wake() && self.lot.wake_one()
     }
 
@@ -106,6 +111,25 @@ fn a_submit_and_a_worker_that_goes_to_sleep_do_not_miss_each_other() {
             [house] house.submit(1),
         );
         assert_eq!(taken, 1);
+        seen.met(if woke { "woken" } else { "awake" });
+        assert_eq!(house.lot.idle(), 0);
+    });
+}
+
+/// As above, with a cell.
+#[test]
+fn a_submit_of_a_cell_wakes_as_well() {
+    explore(&["woken", "awake"], |seen| {
+        let house = House::new();
+        let (_cell, life) = Cell::queued(false);
+        let (taken, woke) = together!(
+            [house] house.work(|| false).unwrap(),
+            [house] {
+                push_cell(&house.queue, life).unwrap();
+                house.wake()
+            },
+        );
+        assert_eq!(taken, address(life));
         seen.met(if woke { "woken" } else { "awake" });
         assert_eq!(house.lot.idle(), 0);
     });
