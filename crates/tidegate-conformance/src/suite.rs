@@ -56,6 +56,7 @@ macro_rules! for_each_test {
         seeds_contracts::C_unit_no_workers_is_an_error "contracts" [] [];
         seeds_contracts::C_unit_submit_blocks_when_the_queue_is_full "contracts" [BoundedQueue] [];
         seeds_contracts::C_unit_submit_returns_an_error_when_cancelled "contracts" [Native] [];
+        seeds_contracts::C_unit_submit_returns_an_error_when_closed "contracts" [] [];
         seeds_contracts::C_unit_submit_returns_an_error_when_stopped "contracts" [] [];
         seeds_contracts::C_unit_stop_cancels_and_closes_the_queue "contracts" [HardShutdown] [];
         seeds_contracts::C_unit_wait_returns_all_errors "contracts" [] [];

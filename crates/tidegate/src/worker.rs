@@ -225,8 +225,9 @@ impl Worker {
             if let Some(end) = self.obey() {
                 if announced {
                     core.queue.take_credit_back();
-                    core.wake_for_rest();
                 }
+                // We may have been woken for a task that somebody else must run now.
+                core.wake_for_rest();
                 return end;
             }
             let flags = core.flags.load(Acquire);
@@ -260,6 +261,7 @@ impl Worker {
                     }
                     streak += 1;
                     if let Err(cause) = self.run(item) {
+                        core.wake_for_rest();
                         return End::Failed(cause);
                     }
                 }

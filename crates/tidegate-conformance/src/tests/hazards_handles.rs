@@ -108,4 +108,3 @@ pub(crate) fn hazard_81_waiters_leave_while_being_told(cx: &Ctx) {
     pool.shutdown(Shutdown::light()).expect("outside the pool");
     pool.snapshot().check().expect("no task was lost");
 }
-

@@ -2,15 +2,14 @@
 //! of the hazard list; lines that a clause's own test covers are named there.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use tidegate::{Shutdown, WhenFull};
 
 use crate::kit::{
-    Gate, HANG, block_on, dawdle, eventually, in_background, job, occupy, refusal, taken, value,
+    Gate, HANG, dawdle, eventually, in_background, job, occupy, refusal, taken, value,
 };
 use crate::{Ctx, Ending, How};
 

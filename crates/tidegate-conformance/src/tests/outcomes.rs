@@ -1,11 +1,11 @@
 //! The table of outcomes, O1 and O1a.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use tidegate::{Cause, Clock, Cx, Handle, OutcomeKind, Pool, Stop, TaskError, Token, WhenFull};
+use tidegate::{Cause, Clock, Handle, OutcomeKind, TaskError, Token, WhenFull};
 
 use crate::kit::{
     Gate, Tracked, deliberate_panic, eventually, idle, job, occupy, occupy_port, taken, task_error,

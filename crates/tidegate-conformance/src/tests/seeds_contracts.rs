@@ -60,6 +60,15 @@ pub(crate) fn C_unit_submit_returns_an_error_when_cancelled(cx: &Ctx) {
     assert_eq!(refusal(offer), Reason::Cancelled, "also when there is room");
 }
 
+pub(crate) fn C_unit_submit_returns_an_error_when_closed(cx: &Ctx) {
+    let pool = cx.open();
+    pool.close();
+    assert_eq!(why_refused(pool.submit(job(|| 0))), Reason::Closed);
+    assert_eq!(why_refused(pool.try_submit(job(|| 0))), Reason::Closed);
+    assert_eq!(pool.spawn(Box::new(|| ())), Err(Reason::Closed));
+    pool.shutdown(How::Light);
+}
+
 pub(crate) fn C_unit_submit_returns_an_error_when_stopped(cx: &Ctx) {
     let pool = cx.open();
     pool.shutdown(How::Light);
@@ -83,12 +92,11 @@ pub(crate) fn C_unit_stop_cancels_and_closes_the_queue(cx: &Ctx) {
 
 pub(crate) fn C_unit_wait_returns_all_errors(cx: &Ctx) {
     let pool = cx.open();
-    let offer =
-        |n: u64| {
-            taken(pool.submit(Box::new(
-                move |_| if n.is_multiple_of(3) { Err(format!("item {n}")) } else { Ok(n) },
-            )))
-        };
+    let offer = |n: u64| {
+        taken(pool.submit(Box::new(move |_| {
+            if n.is_multiple_of(3) { Err(format!("item {n}")) } else { Ok(n) }
+        })))
+    };
     let handles: Vec<_> = (0..30).map(offer).collect();
     pool.shutdown(How::Light);
     for (n, handle) in handles.into_iter().enumerate() {
