@@ -7,12 +7,23 @@ use std::sync::OnceLock;
 /// How many live threads have a name that starts with `prefix`; None where
 /// the system does not tell.
 pub fn threads_named(prefix: &str) -> Option<usize> {
+    count_threads(|name| name.starts_with(prefix))
+}
+
+/// How many live threads are workers of `pool` (`<pool>-<n>`); None where the
+/// system does not tell. A pool may have other threads, which come and go.
+pub fn workers_of(pool: &str) -> Option<usize> {
+    let is_number = |n: &str| n.chars().all(|c| c.is_ascii_digit());
+    count_threads(|name| {
+        name.strip_prefix(pool).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_number)
+    })
+}
+
+fn count_threads(mut wanted: impl FnMut(&str) -> bool) -> Option<usize> {
     let tasks = fs::read_dir("/proc/self/task").ok()?;
-    let named = tasks
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("comm")).ok())
-        .filter(|name| name.starts_with(prefix));
-    Some(named.count())
+    let names =
+        tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    Some(names.filter(|name| wanted(name.trim_end())).count())
 }
 
 /// Resident memory of this process; None where the system does not tell.

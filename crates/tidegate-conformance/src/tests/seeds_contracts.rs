@@ -9,7 +9,7 @@ use tidegate::{Reason, Token};
 
 use crate::kit::{
     Gate, deliberate_panic, eventually, give_a_bug_its_chance, in_background, job, occupy_port,
-    refusal, taken, threads_named, until_stopped, why_refused,
+    refusal, taken, until_stopped, why_refused, workers_of,
 };
 use crate::{Ctx, Ending, How};
 
@@ -108,15 +108,15 @@ pub(crate) fn C_unit_wait_returns_all_errors(cx: &Ctx) {
 
 pub(crate) fn C_unit_worker_recovers_from_panic(cx: &Ctx) {
     let wish = cx.wish();
-    let threads = format!("{}-", wish.name);
+    let name = wish.name.clone();
     let pool = cx.open_with(wish);
     occupy_port(&*pool, cx.workers()).open();
-    let before = threads_named(&threads);
+    let before = workers_of(&name);
     for _ in 0..20 {
         let handle = taken(pool.submit(Box::new(|_| deliberate_panic("recovered"))));
         assert!(matches!(handle.wait(), Ending::Panicked(_)));
     }
-    assert_eq!(threads_named(&threads), before, "a panic cost a thread");
+    assert_eq!(workers_of(&name), before, "a panic cost a thread");
     pool.shutdown(How::Light);
 }
 

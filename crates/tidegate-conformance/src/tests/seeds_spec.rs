@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::kit::{
     Gate, Peak, deliberate_panic, eventually, in_background, job, occupy_port, resident_bytes,
-    taken, threads_named, until_stopped,
+    taken, threads_named, until_stopped, workers_of,
 };
 use crate::{Ctx, Ending, How, StopSignal, SuitePool, Work};
 
@@ -193,12 +193,12 @@ pub(crate) fn T9_first_error_stops_the_group(cx: &Ctx) {
 pub(crate) fn T10_memory_stability(cx: &Ctx) {
     const SLACK: u64 = 16 << 20;
     let wish = cx.wish();
-    let threads = format!("{}-", wish.name);
+    let name = wish.name.clone();
     let pool = cx.open_with(wish);
     feed(&*pool, 100_000);
-    let (memory, workers) = (resident_bytes(), threads_named(&threads));
+    let (memory, workers) = (resident_bytes(), workers_of(&name));
     feed(&*pool, 1_000_000);
-    assert_eq!(threads_named(&threads), workers, "the number of threads has changed");
+    assert_eq!(workers_of(&name), workers, "the number of threads has changed");
     if let (Some(before), Some(after)) = (memory, resident_bytes()) {
         assert!(after < before + SLACK, "memory grew from {before} to {after} bytes");
     }
