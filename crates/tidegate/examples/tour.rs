@@ -31,7 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         blocks.push(pool.submit(move || primes(block * 10_000, (block + 1) * 10_000))?);
         longest = longest.max(offered.elapsed());
     }
-    println!("200 blocks submitted in {:.0?}; the longest wait for room was {longest:.1?}", began.elapsed());
+    println!(
+        "200 blocks submitted in {:.0?}; the longest wait for room was {longest:.1?}",
+        began.elapsed()
+    );
     println!("while it works:\n{}\n", pool.snapshot());
     let found = blocks.into_iter().map(|block| block.wait()).sum::<Result<usize, _>>()?;
     println!("{found} primes below two million, after {:.0?}\n", began.elapsed());

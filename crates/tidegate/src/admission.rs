@@ -50,8 +50,11 @@ impl Core {
                     self.task_added();
                     Ok(())
                 }
-                // SAFETY: the job that comes back was made from this `F`.
-                Err((why, job)) => self.spawn_plain_slowly(why, unsafe { job.into_work() }, patience),
+                Err((why, job)) => {
+                    // SAFETY: the job that comes back was made from this `F`.
+                    let work = unsafe { job.into_work() };
+                    self.spawn_plain_slowly(why, work, patience)
+                }
             },
             Err(work) => {
                 let offer = Offer { patience, ..Offer::default() };

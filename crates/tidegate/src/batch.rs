@@ -1,11 +1,11 @@
 //! Batch mode: a full set in, all outcomes out, the pool gone.
 
+use crate::admission::Patience;
 use crate::builder::{BuildError, Builder};
+use crate::job::Fallible;
 use crate::outcome::TaskError;
 use crate::report::{Report, Shutdown};
 use crate::task::Offer;
-use crate::admission::Patience;
-use crate::job::Fallible;
 
 /// What came of a batch: every outcome, in the order of the tasks.
 #[derive(Debug)]
@@ -65,7 +65,8 @@ impl Builder<()> {
                 Some(_) => Patience::For(left),
             };
             let offer = Offer { patience, ..Offer::default() };
-            handles.push(pool.submit_work(Fallible(task), offer).map_err(|refused| refused.reason()));
+            handles
+                .push(pool.submit_work(Fallible(task), offer).map_err(|refused| refused.reason()));
         }
         let how = match how.limit() {
             None => how,

@@ -427,8 +427,7 @@ fn start(core: &Arc<Core>) -> Result<(), BuildError> {
         return Err(BuildError::Worker(cause));
     }
     let (own, name) = (Arc::clone(core), format!("{}-supervisor", core.name));
-    let spawned =
-        spawn::spawn(name, None, core.config.spawner.as_ref(), move || supervise(own));
+    let spawned = spawn::spawn(name, None, core.config.spawner.as_ref(), move || supervise(own));
     match spawned {
         Ok(thread) => *core.ending.supervisor.lock() = Some(thread),
         Err(error) => {

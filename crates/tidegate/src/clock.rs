@@ -78,7 +78,9 @@ impl Clock {
         match &self.0 {
             // 584 years fit.
             Source::System(origin) => Ticks(ORIGIN + origin.elapsed().as_nanos() as u64),
-            Source::Manual(hand) => Ticks(hand.state.lock().unwrap_or_else(PoisonError::into_inner).0),
+            Source::Manual(hand) => {
+                Ticks(hand.state.lock().unwrap_or_else(PoisonError::into_inner).0)
+            }
         }
     }
 
@@ -106,7 +108,8 @@ impl ManualClock {
             let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.0 = Ticks(state.0).after(d).0;
             let now = Ticks(state.0);
-            let (due, later) = std::mem::take(&mut state.1).into_iter().partition(|(at, _)| *at <= now);
+            let (due, later) =
+                std::mem::take(&mut state.1).into_iter().partition(|(at, _)| *at <= now);
             state.1 = later;
             due
         };

@@ -161,10 +161,12 @@ impl Core {
         // Past what was published so far, ours included.
         let own = self.queue.tickets();
         if !self.lot.all_asleep(self.target() as u64) {
-            for _ in 0..12 {
+            for _ in 0..crate::sync::steps(12) {
                 crate::sync::spin_loop();
                 crate::sync::spin_loop();
-                if self.queue.head() >= own || self.lot.somebody_searches() {
+                // A task in the spill has no ticket.
+                let taken = self.queue.head() >= own && !self.queue.is_spilling();
+                if taken || self.lot.somebody_searches() {
                     return;
                 }
             }
@@ -363,34 +365,34 @@ impl Core {
         };
         let ledger = &self.ledger;
         let read = |counter: &AtomicU64| counter.load(SeqCst);
-        let mut s = Snapshot::default();
-        s.pool = Arc::clone(&self.name);
-        s.state = self.state();
-        s.accepted = reading.accepted;
-        s.refused = ledger.refused();
-        s.queued = reading.queued;
-        s.running = reading.running;
-        s.completed = reading.outcomes.completed;
-        s.failed = reading.outcomes.failed;
-        s.panicked = reading.outcomes.panicked;
-        s.timed_out = reading.outcomes.timed_out;
-        s.cancelled = reading.outcomes.cancelled;
-        s.evicted = reading.outcomes.evicted;
-        s.abandoned = reading.outcomes.abandoned;
-        s.on_caller = read(&ledger.on_caller);
-        s.nested = read(&ledger.nested);
-        s.stuck = stuck;
-        s.late_returns = read(&ledger.late_returns);
-        s.callback_panics = read(&ledger.callback_panics);
-        s.drop_panics = read(&ledger.drop_panics);
-        s.hook_panics = read(&ledger.hook_panics);
-        s.worker_restarts = read(&ledger.restarts);
-        s.workers = self.target() as u64;
-        s.live_workers = live;
-        s.idle_workers = self.lot.idle().min(live);
-        s.queue_capacity = self.queue.bound();
-        s.waiting_submitters = u64::from(self.lobby.waiting());
-        s
+        Snapshot {
+            pool: Arc::clone(&self.name),
+            state: self.state(),
+            accepted: reading.accepted,
+            refused: ledger.refused(),
+            queued: reading.queued,
+            running: reading.running,
+            completed: reading.outcomes.completed,
+            failed: reading.outcomes.failed,
+            panicked: reading.outcomes.panicked,
+            timed_out: reading.outcomes.timed_out,
+            cancelled: reading.outcomes.cancelled,
+            evicted: reading.outcomes.evicted,
+            abandoned: reading.outcomes.abandoned,
+            on_caller: read(&ledger.on_caller),
+            nested: read(&ledger.nested),
+            stuck,
+            late_returns: read(&ledger.late_returns),
+            callback_panics: read(&ledger.callback_panics),
+            drop_panics: read(&ledger.drop_panics),
+            hook_panics: read(&ledger.hook_panics),
+            worker_restarts: read(&ledger.restarts),
+            workers: self.target() as u64,
+            live_workers: live,
+            idle_workers: self.lot.idle().min(live),
+            queue_capacity: self.queue.bound(),
+            waiting_submitters: u64::from(self.lobby.waiting()),
+        }
     }
 
     /// Takes everything that is queued, also what is just being published.

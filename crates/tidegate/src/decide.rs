@@ -35,11 +35,8 @@ pub(crate) fn on_full(
     if !may_wait {
         return OnFull::Refuse(Reason::Full);
     }
-    let run_here = if depth < max_depth {
-        OnFull::RunHere
-    } else {
-        OnFull::Refuse(Reason::WouldDeadlock)
-    };
+    let run_here =
+        if depth < max_depth { OnFull::RunHere } else { OnFull::Refuse(Reason::WouldDeadlock) };
     match (policy, depth) {
         (WhenFull::Reject, _) => OnFull::Refuse(Reason::Full),
         (WhenFull::DropNewest, _) => OnFull::EvictNew,

@@ -28,11 +28,7 @@ per_thread! {
 }
 
 /// Runs `f` as code of `pool` (the address of its core), on a worker or on a caller.
-pub(crate) fn enter<R>(
-    pool: *const (),
-    line: Option<&WorkerLine>,
-    f: impl FnOnce() -> R,
-) -> R {
+pub(crate) fn enter<R>(pool: *const (), line: Option<&WorkerLine>, f: impl FnOnce() -> R) -> R {
     struct Leave(*const Frame);
     impl Drop for Leave {
         fn drop(&mut self) {

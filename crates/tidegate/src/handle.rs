@@ -23,10 +23,10 @@ use crate::panics::Panic;
 use crate::parker::with_parker;
 use crate::settle::{self, Who};
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::snooze;
+use crate::sync::{snooze, steps};
 
 /// Steps awake before a waiter sleeps.
-const AWAKE_STEPS: u32 = 60;
+const AWAKE_STEPS: u32 = steps(60);
 
 /// Collects the outcome of one task.
 ///
@@ -201,7 +201,10 @@ fn wait_asleep(cell: CellRef, clock: &Clock, deadline: Ticks) {
 /// R9: inside a task of the target's own pool.
 fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
     // The pool is alive: we run inside it.
-    let Some(core) = Core::find(pool) else { return Ok(wait_asleep(cell, &Clock::system(), Ticks::NEVER)) };
+    let Some(core) = Core::find(pool) else {
+        wait_asleep(cell, &Clock::system(), Ticks::NEVER);
+        return Ok(());
+    };
     if cell.is_queued() {
         if core.config.worker_state.is_some() || frames::depth(pool) >= MAX_DEPTH {
             return Err(WaitReason::WouldDeadlock);
@@ -394,11 +397,9 @@ impl<T, E: fmt::Debug> fmt::Debug for WaitError<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WaitError::Task(error) => fmt::Debug::fmt(error, f),
-            WaitError::NoOutcome { reason, handle } => f
-                .debug_struct("NoOutcome")
-                .field("reason", reason)
-                .field("handle", handle)
-                .finish(),
+            WaitError::NoOutcome { reason, handle } => {
+                f.debug_struct("NoOutcome").field("reason", reason).field("handle", handle).finish()
+            }
         }
     }
 }

@@ -153,10 +153,7 @@ impl fmt::Display for TaskInfo {
 mod tests {
     use super::*;
 
-    const ID: TaskId = TaskId {
-        hi: 0x4f3a,
-        lo: 0x12,
-    };
+    const ID: TaskId = TaskId { hi: 0x4f3a, lo: 0x12 };
 
     #[test]
     fn task_ids_print_as_short_hex() {
@@ -175,26 +172,16 @@ mod tests {
     fn external_ids_print_as_their_owner_writes_them() {
         assert_eq!(ExternalId::from(7_u64).to_string(), "7");
         let trace = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128;
-        assert_eq!(
-            ExternalId::from(trace).to_string(),
-            "0af7651916cd43dd8448eb211c80319c"
-        );
-        for text in [
-            ExternalId::from("a"),
-            String::from("a").into(),
-            Arc::<str>::from("a").into(),
-        ] {
+        assert_eq!(ExternalId::from(trace).to_string(), "0af7651916cd43dd8448eb211c80319c");
+        for text in [ExternalId::from("a"), String::from("a").into(), Arc::<str>::from("a").into()]
+        {
             assert_eq!(text.to_string(), "a");
         }
     }
 
     #[test]
     fn task_info_prints_what_it_has() {
-        let mut info = TaskInfo {
-            id: ID,
-            name: "resize",
-            external_id: Some("order-7".into()),
-        };
+        let mut info = TaskInfo { id: ID, name: "resize", external_id: Some("order-7".into()) };
         assert_eq!(info.to_string(), "resize t4f3a-12 (order-7)");
         info.external_id = None;
         info.name = "";

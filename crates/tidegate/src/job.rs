@@ -46,13 +46,7 @@ pub(crate) unsafe fn put<V>(words: *mut Words, value: V) {
 #[inline(always)]
 pub(crate) unsafe fn take<V>(words: *mut Words) -> V {
     // SAFETY: by contract of this function.
-    unsafe {
-        if fits::<V>() {
-            words.cast::<V>().read()
-        } else {
-            *words.cast::<Box<V>>().read()
-        }
-    }
+    unsafe { if fits::<V>() { words.cast::<V>().read() } else { *words.cast::<Box<V>>().read() } }
 }
 
 /// Borrows what `put::<V>` stored.
@@ -61,7 +55,7 @@ pub(crate) unsafe fn take<V>(words: *mut Words) -> V {
 /// `words` holds a `V` stored by `put::<V>`, which nobody moves out during `'a`.
 pub(crate) unsafe fn peek<'a, V>(words: *const Words) -> &'a V {
     // SAFETY: by contract of this function.
-    unsafe { if fits::<V>() { &*words.cast::<V>() } else { &**words.cast::<Box<V>>() } }
+    unsafe { if fits::<V>() { &*words.cast::<V>() } else { &*words.cast::<Box<V>>() } }
 }
 
 // ---------------------------------------------------------------- inline jobs

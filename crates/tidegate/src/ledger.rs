@@ -166,16 +166,16 @@ impl Ledger {
 
     pub(crate) fn refused(&self) -> Refusals {
         let read = |reason| self.refusals(reason).load(Acquire);
-        let mut refused = Refusals::default();
-        refused.full = read(Reason::Full);
-        refused.timed_out = read(Reason::TimedOut);
-        refused.cancelled = read(Reason::Cancelled);
-        refused.closed = read(Reason::Closed);
-        refused.would_deadlock = read(Reason::WouldDeadlock);
-        refused.over_budget = read(Reason::OverBudget);
-        refused.too_heavy = read(Reason::TooHeavy);
-        refused.spawn_failed = read(Reason::SpawnFailed);
-        refused
+        Refusals {
+            full: read(Reason::Full),
+            timed_out: read(Reason::TimedOut),
+            cancelled: read(Reason::Cancelled),
+            closed: read(Reason::Closed),
+            would_deadlock: read(Reason::WouldDeadlock),
+            over_budget: read(Reason::OverBudget),
+            too_heavy: read(Reason::TooHeavy),
+            spawn_failed: read(Reason::SpawnFailed),
+        }
     }
 
     /// Counts what was settled in the queue, on whatever thread.

@@ -7,18 +7,18 @@
 
 mod cell;
 mod clock;
+mod ids;
 mod job;
 mod lobby;
 mod lot;
+#[cfg(all(test, tidegate_loom))]
+mod models;
 mod outcome;
 mod panics;
 mod parker;
 mod queue;
 mod ring;
 mod sync;
-mod ids;
-#[cfg(all(test, tidegate_loom))]
-mod models;
 
 #[cfg(not(tidegate_loom))]
 mod admission;
@@ -93,13 +93,13 @@ mod public {
     pub use crate::pool::{Pool, ShutdownFuture, StopWorker, WorkerError};
     pub use crate::refused::{Reason, Refused};
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
+    #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
+    pub use crate::signal::SignalGuard;
     pub use crate::snapshot::{PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};
     pub use crate::stream::{Completion, Completions};
     pub use crate::task::Task;
     pub use crate::token::{Cancelled, Token};
     pub use crate::unobserved::{Unobserved, UnobservedKind};
-    #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
-    pub use crate::signal::SignalGuard;
 }
 #[cfg(not(tidegate_loom))]
 pub use public::*;

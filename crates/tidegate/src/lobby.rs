@@ -15,16 +15,15 @@ use crate::parker::Parker;
 use crate::queue::{NoRoom, Queue, Standing};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::{Lock, Padded, snooze};
+use crate::sync::{Lock, Padded, snooze, steps};
 
 /// Below this bound every place that comes free is announced at once.
 const HYSTERESIS_FROM: u64 = 64;
 const NAPS: [Duration; 3] =
     [Duration::from_micros(200), Duration::from_micros(500), Duration::from_millis(1)];
 
-/// Steps awake before a submitter queues up; none under loom, where a yield must let
-/// another thread go on.
-const AWAKE_STEPS: u32 = if cfg!(tidegate_loom) { 0 } else { 50 };
+/// Steps awake before a submitter queues up.
+const AWAKE_STEPS: u32 = if cfg!(tidegate_loom) { 0 } else { steps(50) };
 
 #[derive(Debug)]
 pub(crate) struct Lobby {

@@ -22,7 +22,7 @@
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::{MODELLED, Padded, WaitWord, snooze};
+use crate::sync::{Padded, WaitWord, snooze, steps};
 
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 16;
@@ -34,9 +34,8 @@ const TOKEN: u32 = 1;
 const TOKENS: u32 = 0xffff;
 const KICK: u32 = 1 << 16;
 
-/// Steps of the search before a worker goes to sleep, about 100 µs. Without time (models)
-/// one look is as good as many.
-const SEARCH_STEPS: u32 = if MODELLED { 1 } else { 120 };
+/// Steps of the search before a worker goes to sleep, about 100 µs.
+const SEARCH_STEPS: u32 = steps(120);
 
 /// The counts fit in their fields.
 pub(crate) const MAX_WORKERS: usize = 0xfff0;

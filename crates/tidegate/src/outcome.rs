@@ -231,10 +231,9 @@ impl<E> TaskError<E> {
             TaskError::Failed(error) => TaskError::Failed(f(error)),
             TaskError::Panicked(panic) => TaskError::Panicked(panic),
             TaskError::TimedOut(place) => TaskError::TimedOut(place),
-            TaskError::Cancelled { cause, error } => TaskError::Cancelled {
-                cause,
-                error: error.map(f),
-            },
+            TaskError::Cancelled { cause, error } => {
+                TaskError::Cancelled { cause, error: error.map(f) }
+            }
             TaskError::Evicted => TaskError::Evicted,
             TaskError::Abandoned(cause) => TaskError::Abandoned(cause),
         }
@@ -250,10 +249,7 @@ impl<E: fmt::Display> fmt::Display for TaskError<E> {
             TaskError::Cancelled { cause, error: None } => {
                 write!(f, "the task was cancelled by {cause}")
             }
-            TaskError::Cancelled {
-                cause,
-                error: Some(error),
-            } => {
+            TaskError::Cancelled { cause, error: Some(error) } => {
                 write!(f, "the task was cancelled by {cause}: {error}")
             }
             TaskError::Evicted => f.write_str("the task was evicted from a full queue"),
@@ -359,20 +355,14 @@ mod tests {
     #[test]
     fn a_cause_survives_its_four_bits() {
         for cause in CAUSES {
-            assert!(
-                (1..16).contains(&cause.to_bits()),
-                "0 means that nobody asked"
-            );
+            assert!((1..16).contains(&cause.to_bits()), "0 means that nobody asked");
             assert_eq!(Cause::from_bits(cause.to_bits()), cause);
         }
     }
 
     #[test]
     fn each_error_has_one_kind_and_one_predicate() {
-        let stopped = TaskError::Cancelled {
-            cause: Cause::Token,
-            error: None,
-        };
+        let stopped = TaskError::Cancelled { cause: Cause::Token, error: None };
         let errors: [TaskError<&str>; 6] = [
             TaskError::Failed("no"),
             TaskError::Panicked(panicked()),
@@ -411,37 +401,19 @@ mod tests {
     fn map_failed_reaches_the_error_of_a_cancelled_task_too() {
         let failed = TaskError::Failed(2).map_failed(|n| n + 1);
         assert!(matches!(failed, TaskError::Failed(3)));
-        let stopped = TaskError::Cancelled {
-            cause: Cause::Handle,
-            error: Some(2),
-        };
+        let stopped = TaskError::Cancelled { cause: Cause::Handle, error: Some(2) };
         let stopped = stopped.map_failed(|n| n + 1);
-        assert!(matches!(
-            stopped,
-            TaskError::Cancelled {
-                cause: Cause::Handle,
-                error: Some(3)
-            }
-        ));
+        assert!(matches!(stopped, TaskError::Cancelled { cause: Cause::Handle, error: Some(3) }));
     }
 
     #[test]
     fn errors_say_what_happened() {
         let cases: [(TaskError<&str>, &str); 6] = [
             (TaskError::Failed("no ink"), "the task failed: no ink"),
+            (TaskError::Panicked(panicked()), "the task panicked: out of paint"),
+            (TaskError::TimedOut(TimedOut::Running), "the task timed out while it ran"),
             (
-                TaskError::Panicked(panicked()),
-                "the task panicked: out of paint",
-            ),
-            (
-                TaskError::TimedOut(TimedOut::Running),
-                "the task timed out while it ran",
-            ),
-            (
-                TaskError::Cancelled {
-                    cause: Cause::Handle,
-                    error: Some("halfway"),
-                },
+                TaskError::Cancelled { cause: Cause::Handle, error: Some("halfway") },
                 "the task was cancelled by its handle: halfway",
             ),
             (TaskError::Evicted, "the task was evicted from a full queue"),
@@ -454,13 +426,7 @@ mod tests {
         for (error, text) in cases {
             assert_eq!(error.to_string(), text);
         }
-        assert_eq!(
-            Stop {
-                cause: Cause::Token
-            }
-            .to_string(),
-            "told to stop by its token"
-        );
+        assert_eq!(Stop { cause: Cause::Token }.to_string(), "told to stop by its token");
     }
 
     #[test]

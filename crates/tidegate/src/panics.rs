@@ -40,8 +40,7 @@ impl Panic {
     /// From here on its `Drop` is yours: it may panic.
     #[must_use]
     pub fn into_payload(mut self) -> Box<dyn Any + Send> {
-        self.take_payload()
-            .expect("only methods that consume the panic take its payload")
+        self.take_payload().expect("only methods that consume the panic take its payload")
     }
 
     /// Where it panicked, if [`capture_backtraces`] was called before.
@@ -66,21 +65,11 @@ impl Panic {
     fn new(payload: Payload, backtrace: Option<Box<Backtrace>>) -> Panic {
         let message = message_of(&*payload);
         let payload = Mutex::new(Some(payload));
-        Panic {
-            record: Box::new(PanicRecord {
-                message,
-                payload,
-                backtrace,
-            }),
-        }
+        Panic { record: Box::new(PanicRecord { message, payload, backtrace }) }
     }
 
     fn take_payload(&mut self) -> Option<Payload> {
-        self.record
-            .payload
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.record.payload.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -237,10 +226,7 @@ mod capture {
 
     // `try_with`: user code may panic while thread-locals are being destroyed.
     fn put(backtrace: Option<Box<Backtrace>>) -> Option<Box<Backtrace>> {
-        LATEST
-            .try_with(|latest| latest.replace(backtrace))
-            .ok()
-            .flatten()
+        LATEST.try_with(|latest| latest.replace(backtrace)).ok().flatten()
     }
 }
 
@@ -346,43 +332,28 @@ mod tests {
         assert_eq!(SEEN.load(Ordering::Relaxed), 1, "the hook chains, once");
 
         let outer = quietly(|| panic.resume()).unwrap_err();
-        assert!(
-            outer.backtrace().is_some(),
-            "a panic passed on keeps where it was"
-        );
+        assert!(outer.backtrace().is_some(), "a panic passed on keeps where it was");
 
         let silent = quietly(|| {
             drop(quietly(|| panic!("inner")));
             assert!(drop_quietly(Grenade(1)));
             panic::resume_unwind(Box::new("no hook, no backtrace"));
         });
-        assert!(
-            silent.unwrap_err().backtrace().is_none(),
-            "never that of another panic"
-        );
+        assert!(silent.unwrap_err().backtrace().is_none(), "never that of another panic");
 
         let kept = quietly(|| {
             let own = panic::catch_unwind(|| panic!("the task catches this one itself"));
             let other = quietly(|| panic::resume_unwind(Box::new("no hook")));
-            assert!(
-                other.unwrap_err().backtrace().is_none(),
-                "nor of the task around it"
-            );
+            assert!(other.unwrap_err().backtrace().is_none(), "nor of the task around it");
             panic::resume_unwind(own.unwrap_err());
         });
         let kept = kept.unwrap_err();
         assert_eq!(kept.message(), "the task catches this one itself");
-        assert!(
-            kept.backtrace().is_some(),
-            "given back to the task around it"
-        );
+        assert!(kept.backtrace().is_some(), "given back to the task around it");
 
         let _ = panic::catch_unwind(|| panic!("not in a task"));
         let frame = capture::enter();
-        assert!(
-            frame.0.is_none(),
-            "a panic outside tasks only passes through"
-        );
+        assert!(frame.0.is_none(), "a panic outside tasks only passes through");
         capture::leave(frame);
     }
 }

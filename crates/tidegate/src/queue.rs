@@ -414,6 +414,10 @@ impl Queue {
         tail & SPILLING == 0 && ticket(tail) - self.ring.head.load(SeqCst) == 1
     }
 
+    pub(crate) fn is_spilling(&self) -> bool {
+        self.ring.tail() & SPILLING != 0
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.ring.tail() & CLOSED != 0
     }

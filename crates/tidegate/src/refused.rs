@@ -95,11 +95,7 @@ pub struct Refused<F> {
 
 impl<F> Refused<F> {
     pub(crate) fn new(reason: Reason, pool: Arc<str>, work: F) -> Refused<F> {
-        Refused {
-            work: Mutex::new(work),
-            pool,
-            reason,
-        }
+        Refused { work: Mutex::new(work), pool, reason }
     }
 
     /// Why it was refused.
@@ -111,9 +107,7 @@ impl<F> Refused<F> {
     /// The work, as it was offered.
     #[must_use]
     pub fn into_work(self) -> F {
-        self.work
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.work.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same refusal of other work: takes our wrapper off the user's closure.
@@ -185,11 +179,7 @@ mod tests {
         }
         let not_sync = Cell::new(7);
         let boxed = travels(refused(Reason::Full, move || not_sync.get()));
-        assert!(
-            boxed
-                .to_string()
-                .starts_with("pool \"images\" refused the work")
-        );
+        assert!(boxed.to_string().starts_with("pool \"images\" refused the work"));
     }
 
     #[test]

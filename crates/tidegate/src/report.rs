@@ -54,38 +54,26 @@ impl Shutdown {
     /// Run what is queued, finish what runs; takes as long as it takes.
     #[must_use]
     pub const fn light() -> Shutdown {
-        Shutdown {
-            mode: Mode::Light,
-            limit: None,
-        }
+        Shutdown { mode: Mode::Light, limit: None }
     }
 
     /// Cancel what is queued, finish what runs; takes as long as it takes.
     #[must_use]
     pub const fn soft() -> Shutdown {
-        Shutdown {
-            mode: Mode::Soft,
-            limit: None,
-        }
+        Shutdown { mode: Mode::Soft, limit: None }
     }
 
     /// Cancel what is queued and tell what runs to stop; takes at most the grace.
     #[must_use]
     pub const fn hard() -> Shutdown {
-        Shutdown {
-            mode: Mode::Hard,
-            limit: None,
-        }
+        Shutdown { mode: Mode::Hard, limit: None }
     }
 
     /// Turn Hard after `limit`. `Duration::MAX` means never.
     #[must_use]
     pub const fn within(self, limit: Duration) -> Shutdown {
         let never = limit.as_nanos() == Duration::MAX.as_nanos();
-        Shutdown {
-            mode: self.mode,
-            limit: if never { None } else { Some(limit) },
-        }
+        Shutdown { mode: self.mode, limit: if never { None } else { Some(limit) } }
     }
 
     /// The mode it begins with.
@@ -205,17 +193,9 @@ impl Report {
 /// A few lines for a log.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = if self.complete {
-            "complete"
-        } else {
-            "INCOMPLETE"
-        };
+        let end = if self.complete { "complete" } else { "INCOMPLETE" };
         let time = if self.in_time { "in time" } else { "TOO LATE" };
-        writeln!(
-            f,
-            "{} shutdown {end}, {time}, after {:.1?}",
-            self.mode, self.duration
-        )?;
+        writeln!(f, "{} shutdown {end}, {time}, after {:.1?}", self.mode, self.duration)?;
         let counts = NonZero(&[
             ("completed", self.completed),
             ("failed", self.failed),
@@ -265,11 +245,7 @@ impl fmt::Display for NonZero<'_> {
             write!(f, "{separator}{name} {count}")?;
             separator = ", ";
         }
-        if separator.is_empty() {
-            f.write_str("nothing")
-        } else {
-            Ok(())
-        }
+        if separator.is_empty() { f.write_str("nothing") } else { Ok(()) }
     }
 }
 
@@ -279,11 +255,7 @@ mod tests {
     use crate::ids::TaskId;
 
     fn tasks(count: u64) -> Vec<TaskInfo> {
-        let task = |lo| TaskInfo {
-            id: TaskId { hi: 1, lo },
-            name: "resize",
-            external_id: None,
-        };
+        let task = |lo| TaskInfo { id: TaskId { hi: 1, lo }, name: "resize", external_id: None };
         (0..count).map(task).collect()
     }
 
@@ -305,20 +277,13 @@ mod tests {
         assert_eq!(Shutdown::hard().within(Duration::MAX), Shutdown::hard());
         let nearly = Duration::MAX - Duration::from_nanos(1);
         assert_eq!(Shutdown::soft().within(nearly).limit(), Some(nearly));
-        assert_eq!(
-            Shutdown::soft().within(Duration::ZERO).limit(),
-            Some(Duration::ZERO)
-        );
+        assert_eq!(Shutdown::soft().within(Duration::ZERO).limit(), Some(Duration::ZERO));
     }
 
     #[test]
     fn success_is_complete_and_in_time() {
         for (complete, in_time) in [(false, false), (false, true), (true, false), (true, true)] {
-            let report = Report {
-                complete,
-                in_time,
-                ..Report::default()
-            };
+            let report = Report { complete, in_time, ..Report::default() };
             assert_eq!(report.is_success(), complete && in_time);
         }
     }

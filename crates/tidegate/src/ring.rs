@@ -257,10 +257,7 @@ impl Ring {
     /// Sets the spill bit if `tail` still is what the caller saw. SeqCst: for a task in the
     /// spill this is the publication that a sleeping worker must not miss.
     pub(crate) fn start_spilling(&self, seen: u64) -> Result<(), u64> {
-        self.producers
-            .tail
-            .compare_exchange(seen, seen | SPILLING, SeqCst, Acquire)
-            .map(|_| ())
+        self.producers.tail.compare_exchange(seen, seen | SPILLING, SeqCst, Acquire).map(|_| ())
     }
 
     pub(crate) fn stop_spilling(&self) {

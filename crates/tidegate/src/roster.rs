@@ -21,7 +21,10 @@ pub(crate) enum Phase {
     /// Its task was abandoned; it does not count as a worker any more.
     Stuck,
     /// Waits for its next start.
-    Restarting { at: Ticks, cause: String },
+    Restarting {
+        at: Ticks,
+        cause: String,
+    },
 }
 
 #[derive(Debug)]

@@ -183,7 +183,12 @@ fn finish(
         if let Err(panic) = quietly(run) {
             core.ledger.callback_panics.fetch_add(1, Relaxed);
             let message = panic.message().to_owned();
-            core.unobserved(UnobservedKind::CallbackPanicked, summary.name, Some(summary.id), message);
+            core.unobserved(
+                UnobservedKind::CallbackPanicked,
+                summary.name,
+                Some(summary.id),
+                message,
+            );
             core.discard(panic);
         }
         core.ledger.callbacks.fetch_sub(1, SeqCst);

@@ -91,22 +91,14 @@ impl Snapshot {
     /// outcomes`): meant for tests. The error says which way the sum is wrong.
     pub fn check(&self) -> Result<(), String> {
         // Wide, so that a gauge that wrapped below zero is reported, not added up.
-        let sum = self
-            .outcomes()
-            .iter()
-            .map(|(_, count)| u128::from(*count))
-            .sum::<u128>()
+        let sum = self.outcomes().iter().map(|(_, count)| u128::from(*count)).sum::<u128>()
             + u128::from(self.queued)
             + u128::from(self.running);
         let accepted = u128::from(self.accepted);
         if sum == accepted {
             return Ok(());
         }
-        let verb = if sum < accepted {
-            "lost"
-        } else {
-            "counted twice"
-        };
+        let verb = if sum < accepted { "lost" } else { "counted twice" };
         let off = sum.abs_diff(accepted);
         Err(format!(
             "{off} of {accepted} accepted tasks {verb}: queued {} + running {} + outcomes ({}) = {sum}",
@@ -133,23 +125,11 @@ impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool {:?} {}", self.pool, self.state)?;
         let (live, all, idle) = (self.live_workers, self.workers, self.idle_workers);
-        writeln!(
-            f,
-            "  workers   {live} of {all} live, {idle} idle, {} stuck",
-            self.stuck
-        )?;
+        writeln!(f, "  workers   {live} of {all} live, {idle} idle, {} stuck", self.stuck)?;
         let (queued, room, waiting) = (self.queued, self.queue_capacity, self.waiting_submitters);
-        writeln!(
-            f,
-            "  queue     {queued} of {room}, {waiting} submitters wait for room"
-        )?;
+        writeln!(f, "  queue     {queued} of {room}, {waiting} submitters wait for room")?;
         writeln!(f, "  running   {}", self.running)?;
-        writeln!(
-            f,
-            "  accepted  {}, settled {}",
-            self.accepted,
-            self.settled()
-        )?;
+        writeln!(f, "  accepted  {}, settled {}", self.accepted, self.settled())?;
         writeln!(f, "  outcomes  {}", NonZero(&self.outcomes()))?;
         write!(f, "  refused   {}", self.refused)?;
         let asides = [
@@ -268,17 +248,8 @@ pub struct WorkerInfo {
 
 impl fmt::Display for WorkerInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerInfo {
-            id,
-            state,
-            started,
-            panicked,
-            restarts,
-        } = self;
-        write!(
-            f,
-            "worker {id:>3}  {started:>9} started, {panicked} panicked, "
-        )?;
+        let WorkerInfo { id, state, started, panicked, restarts } = self;
+        write!(f, "worker {id:>3}  {started:>9} started, {panicked} panicked, ")?;
         write!(f, "{restarts} restarts  {state}")
     }
 }
@@ -323,11 +294,7 @@ impl fmt::Display for WorkerState {
         match self {
             WorkerState::Starting => f.write_str("starting"),
             WorkerState::Idle => f.write_str("idle"),
-            WorkerState::Running {
-                name: "",
-                id,
-                since,
-            } => write!(f, "runs {id} for {since:.1?}"),
+            WorkerState::Running { name: "", id, since } => write!(f, "runs {id} for {since:.1?}"),
             WorkerState::Running { name, id, since } => {
                 write!(f, "runs {name} {id} for {since:.1?}")
             }
@@ -349,11 +316,7 @@ mod tests {
         Snapshot {
             pool: "images".into(),
             accepted: 1_024,
-            refused: Refusals {
-                full: 5,
-                closed: 2,
-                ..Refusals::default()
-            },
+            refused: Refusals { full: 5, closed: 2, ..Refusals::default() },
             queued: 12,
             running: 2,
             completed: 1_000,
@@ -383,79 +346,35 @@ mod tests {
     fn check_finds_a_task_lost_or_counted_twice() {
         assert_eq!(busy().check(), Ok(()));
         assert_eq!(Snapshot::default().check(), Ok(()));
-        let lost = Snapshot {
-            accepted: 1_025,
-            ..busy()
-        }
-        .check()
-        .unwrap_err();
+        let lost = Snapshot { accepted: 1_025, ..busy() }.check().unwrap_err();
         assert_eq!(
             lost,
             "1 of 1025 accepted tasks lost: queued 12 + running 2 + outcomes \
              (completed 1000, failed 5, panicked 3, cancelled 1, abandoned 1) = 1024"
         );
-        let twice = Snapshot {
-            running: 3,
-            ..busy()
-        }
-        .check()
-        .unwrap_err();
+        let twice = Snapshot { running: 3, ..busy() }.check().unwrap_err();
         assert!(twice.starts_with("1 of 1024 accepted tasks counted twice"));
     }
 
     #[test]
     fn check_survives_a_gauge_that_wrapped() {
-        let wrapped = Snapshot {
-            queued: u64::MAX,
-            running: u64::MAX,
-            ..busy()
-        };
+        let wrapped = Snapshot { queued: u64::MAX, running: u64::MAX, ..busy() };
         assert!(wrapped.check().is_err());
     }
 
     #[test]
     fn each_outcome_counts_in_the_identity() {
-        let base = Snapshot {
-            accepted: 1,
-            ..Snapshot::default()
-        };
+        let base = Snapshot { accepted: 1, ..Snapshot::default() };
         let each = [
-            Snapshot {
-                queued: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                running: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                completed: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                failed: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                panicked: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                timed_out: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                cancelled: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                evicted: 1,
-                ..base.clone()
-            },
-            Snapshot {
-                abandoned: 1,
-                ..base.clone()
-            },
+            Snapshot { queued: 1, ..base.clone() },
+            Snapshot { running: 1, ..base.clone() },
+            Snapshot { completed: 1, ..base.clone() },
+            Snapshot { failed: 1, ..base.clone() },
+            Snapshot { panicked: 1, ..base.clone() },
+            Snapshot { timed_out: 1, ..base.clone() },
+            Snapshot { cancelled: 1, ..base.clone() },
+            Snapshot { evicted: 1, ..base.clone() },
+            Snapshot { abandoned: 1, ..base.clone() },
         ];
         for snapshot in each {
             assert_eq!(snapshot.check(), Ok(()));
@@ -482,18 +401,8 @@ mod tests {
     fn a_roster_line_says_what_the_worker_does() {
         let id = TaskId { hi: 1, lo: 2 };
         let since = Duration::from_millis(1_500);
-        let state = WorkerState::Running {
-            name: "resize",
-            id,
-            since,
-        };
-        let info = WorkerInfo {
-            id: WorkerId(3),
-            state,
-            started: 17,
-            panicked: 1,
-            restarts: 0,
-        };
+        let state = WorkerState::Running { name: "resize", id, since };
+        let info = WorkerInfo { id: WorkerId(3), state, started: 17, panicked: 1, restarts: 0 };
         assert_eq!(
             info.to_string(),
             "worker   3         17 started, 1 panicked, 0 restarts  runs resize t1-2 for 1.5s"
@@ -503,15 +412,9 @@ mod tests {
     #[test]
     fn states_that_need_a_person_stand_out() {
         assert_eq!(PoolState::Closing(Mode::Soft).to_string(), "closing (soft)");
-        assert_eq!(
-            PoolState::Stopped { complete: false }.to_string(),
-            "stopped, INCOMPLETE"
-        );
+        assert_eq!(PoolState::Stopped { complete: false }.to_string(), "stopped, INCOMPLETE");
         let after = Duration::from_millis(20);
-        let state = WorkerState::Restarting {
-            after,
-            cause: "EAGAIN".into(),
-        };
+        let state = WorkerState::Restarting { after, cause: "EAGAIN".into() };
         assert_eq!(state.to_string(), "restarts in 20.0ms: EAGAIN");
     }
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use crate::sync::thread;
 
 /// A replacement for `thread::Builder::spawn`; see [`Builder::spawner`](crate::Builder::spawner).
-pub(crate) type Spawner =
-    dyn Fn(std::thread::Builder, Box<dyn FnOnce() + Send>) -> io::Result<std::thread::JoinHandle<()>>
-        + Send
-        + Sync;
+pub(crate) type Spawner = dyn Fn(std::thread::Builder, Box<dyn FnOnce() + Send>) -> io::Result<std::thread::JoinHandle<()>>
+    + Send
+    + Sync;
 
 #[derive(Debug)]
 pub(crate) struct Joiner(thread::JoinHandle<()>);

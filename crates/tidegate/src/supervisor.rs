@@ -39,7 +39,7 @@ pub(crate) fn supervise(core: Arc<Core>) {
     };
     // Whoever sees the report finds the core's threads gone, this one's share included.
     drop(core);
-    ending.report.set(Arc::new(report));
+    ending.report.set(report);
 }
 
 /// When to look again.
@@ -52,7 +52,7 @@ enum Nap {
 
 impl Core {
     /// Ok: look again at that time. Err: it is over.
-    fn tick(self: &Arc<Self>, now: Ticks) -> Result<Nap, Report> {
+    fn tick(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
         let mut next = self.abandon_overdue(now);
         next = next.min(self.staff(now));
         if let Some(limit) = self.on_limit(now) {
@@ -378,7 +378,7 @@ impl Core {
     }
 
     /// Err: the report, because everything is done or nothing more can be.
-    fn try_to_end(self: &Arc<Self>, now: Ticks) -> Result<Nap, Report> {
+    fn try_to_end(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
         let Some(closing) = self.control.lock().closing else {
             return Ok(Nap::Until(Ticks::NEVER));
         };
@@ -412,35 +412,39 @@ impl Core {
             thread.join();
             self.roster.lock().joined += 1;
         }
-        Err(self.report(closing, now, done))
+        Err(Arc::new(self.report(closing, now, done)))
     }
 
     fn report(&self, closing: Closing, now: Ticks, done: bool) -> Report {
         let reading = self.reading();
-        let borrowing: Vec<_> =
-            self.callers.lock().iter().filter_map(|cell| settle::task_info(*cell)).collect();
+        let borrowing: Vec<_> = self
+            .callers
+            .lock()
+            .iter()
+            .filter_map(|cell| settle::task_info(*cell))
+            .take(Report::MAX_LISTED)
+            .collect();
         let control = self.control.lock();
         let roster = self.roster.lock();
         let counts = reading.outcomes.since(&control.baseline);
-        let mut report = Report::default();
-        report.mode = closing.mode;
-        report.duration = now.since(closing.began);
-        report.in_time = !closing.late;
-        report.complete = done && roster.stuck() == 0 && !control.lost_workers;
-        report.completed = counts.completed;
-        report.failed = counts.failed;
-        report.panicked = counts.panicked;
-        report.timed_out = counts.timed_out;
-        report.cancelled = counts.cancelled;
-        report.evicted = counts.evicted;
-        report.abandoned = counts.abandoned;
-        report.cancelled_tasks = control.cancelled_tasks.clone();
-        report.still_running = still_running(&roster);
-        report.still_borrowing = borrowing;
-        report.still_borrowing.truncate(Report::MAX_LISTED);
-        report.abandoned_workers = control.abandoned_workers;
-        report.threads_joined = roster.joined;
-        report
+        Report {
+            mode: closing.mode,
+            duration: now.since(closing.began),
+            in_time: !closing.late,
+            complete: done && roster.stuck() == 0 && !control.lost_workers,
+            completed: counts.completed,
+            failed: counts.failed,
+            panicked: counts.panicked,
+            timed_out: counts.timed_out,
+            cancelled: counts.cancelled,
+            evicted: counts.evicted,
+            abandoned: counts.abandoned,
+            cancelled_tasks: control.cancelled_tasks.clone(),
+            still_running: still_running(&roster),
+            still_borrowing: borrowing,
+            abandoned_workers: control.abandoned_workers,
+            threads_joined: roster.joined,
+        }
     }
 }
 

@@ -36,6 +36,13 @@ pub(crate) use imp::{atomic, spin_loop, thread};
 /// alone does not pass (model checkers).
 pub(crate) const MODELLED: bool = cfg!(any(tidegate_loom, tidegate_shuttle));
 
+/// How many steps to wait awake. In models time does not pass, so one look is as good as
+/// many; and loom must let another thread go on at each yield, which hides what happens if
+/// none does.
+pub(crate) const fn steps(wanted: u32) -> u32 {
+    if MODELLED { 1 } else { wanted }
+}
+
 /// A mutex without poisoning: nothing of ours panics while holding one, and
 /// user code never runs under one.
 #[derive(Debug, Default)]
@@ -143,10 +150,7 @@ impl WaitWord {
     }
 }
 
-#[cfg(all(
-    target_os = "linux",
-    not(any(tidegate_portable, tidegate_loom, tidegate_shuttle))
-))]
+#[cfg(all(target_os = "linux", not(any(tidegate_portable, tidegate_loom, tidegate_shuttle))))]
 impl WaitWord {
     /// Sleeps while the value is `expected`, at most `limit`; may return early.
     pub(crate) fn wait(&self, expected: u32, limit: Option<Duration>) {

@@ -90,11 +90,7 @@ fn write_on_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
             false => write!(f, "{c}")?,
         }
     }
-    if text.chars().nth(LONGEST).is_some() {
-        f.write_str(" …")
-    } else {
-        Ok(())
-    }
+    if text.chars().nth(LONGEST).is_some() { f.write_str(" …") } else { Ok(()) }
 }
 
 /// The hook of a pool that has none: at most [`StderrLimiter::LINES`] lines on
@@ -131,9 +127,9 @@ impl StderrLimiter {
         match verdict {
             Verdict::LeaveOut => None,
             Verdict::Print => Some(format!("tidegate: {event}\n")),
-            Verdict::PrintLast => Some(format!(
-                "tidegate: {event} (more within this second are only counted)\n"
-            )),
+            Verdict::PrintLast => {
+                Some(format!("tidegate: {event} (more within this second are only counted)\n"))
+            }
             Verdict::PrintAfter { left_out } => {
                 Some(format!("{}tidegate: {event}\n", left_out_line(left_out)))
             }
@@ -177,27 +173,15 @@ impl Second {
         let over = now_ns.saturating_sub(self.began_ns) >= SECOND_NS;
         if self.printed == 0 || over {
             let left_out = self.left_out;
-            *self = Second {
-                began_ns: now_ns,
-                printed: 1,
-                left_out: 0,
-            };
-            return if left_out > 0 {
-                Verdict::PrintAfter { left_out }
-            } else {
-                Verdict::Print
-            };
+            *self = Second { began_ns: now_ns, printed: 1, left_out: 0 };
+            return if left_out > 0 { Verdict::PrintAfter { left_out } } else { Verdict::Print };
         }
         if self.printed == StderrLimiter::LINES {
             self.left_out += 1;
             return Verdict::LeaveOut;
         }
         self.printed += 1;
-        if self.printed == StderrLimiter::LINES {
-            Verdict::PrintLast
-        } else {
-            Verdict::Print
-        }
+        if self.printed == StderrLimiter::LINES { Verdict::PrintLast } else { Verdict::Print }
     }
 }
 
@@ -241,14 +225,8 @@ mod tests {
             message: "left != right\n left: 1".into(),
             ..failed()
         };
-        assert_eq!(
-            failed().to_string(),
-            "pool \"images\": task resize t1-2 failed: no ink"
-        );
-        assert_eq!(
-            dropped.to_string(),
-            "pool \"images\": dropped with 12 tasks unsettled"
-        );
+        assert_eq!(failed().to_string(), "pool \"images\": task resize t1-2 failed: no ink");
+        assert_eq!(dropped.to_string(), "pool \"images\": dropped with 12 tasks unsettled");
         assert_eq!(
             hook.to_string(),
             "pool \"images\": on_worker_start hook panicked: left != right\\n left: 1"
@@ -257,16 +235,10 @@ mod tests {
 
     #[test]
     fn a_long_message_is_cut_in_the_line_and_whole_in_the_field() {
-        let event = Unobserved {
-            message: "é".repeat(501),
-            ..failed()
-        };
+        let event = Unobserved { message: "é".repeat(501), ..failed() };
         assert!(event.to_string().ends_with("é …"));
         assert_eq!(event.message.chars().count(), 501);
-        let event = Unobserved {
-            message: "é".repeat(500),
-            ..failed()
-        };
+        let event = Unobserved { message: "é".repeat(500), ..failed() };
         assert!(event.to_string().ends_with("éé"));
     }
 
@@ -297,9 +269,7 @@ mod tests {
     #[test]
     fn the_count_of_what_was_left_out_is_said_once() {
         let limiter = StderrLimiter::default();
-        let printed = (0..15)
-            .filter_map(|now| limiter.text_for(&failed(), now))
-            .count();
+        let printed = (0..15).filter_map(|now| limiter.text_for(&failed(), now)).count();
         assert_eq!(printed, 10);
         let text = limiter.text_for(&failed(), 2_000_000_000).unwrap();
         assert_eq!(

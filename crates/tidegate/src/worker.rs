@@ -20,9 +20,9 @@ use crate::outcome::Cause;
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
 use crate::settle::RunEnv;
+use crate::sync::Padded;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
-use crate::sync::Padded;
 use crate::unobserved::UnobservedKind;
 
 pub(crate) const IDLE: u64 = 0;
@@ -131,7 +131,7 @@ impl WorkerLine {
     }
 
     fn begin(&self, state: u64) -> u64 {
-        let run = (self.hot.run.load(Relaxed) & !RUN_STATE) + 4 | state;
+        let run = ((self.hot.run.load(Relaxed) & !RUN_STATE) + 4) | state;
         self.hot.run.store(run, Release);
         run
     }
@@ -252,7 +252,7 @@ impl Worker {
                 Some(item) => {
                     announced = false;
                     core.lobby.room_made(&core.queue);
-                    if streak % CLOCK_EVERY == 0 {
+                    if streak.is_multiple_of(CLOCK_EVERY) {
                         self.line.hot.since.store(core.clock.now().0, Relaxed);
                     }
                     if streak == 0 && core.lot.needs_wake() && core.queue.looks_nonempty() {
@@ -287,7 +287,8 @@ impl Worker {
 
     #[cold]
     fn obey_slowly(&self, orders: u32) -> Option<End> {
-        if orders & STUCK != 0 && !self.core.roster.lock().rejoin(self.line.id, self.core.target()) {
+        if orders & STUCK != 0 && !self.core.roster.lock().rejoin(self.line.id, self.core.target())
+        {
             return Some(End::Returned);
         }
         (orders & STOP_AFTER_TASK != 0).then_some(End::Ordered("stopped by request"))
@@ -303,9 +304,7 @@ impl Worker {
             core.lot.kick_all();
             return Some(End::Ordered("shutdown"));
         }
-        let workable = || {
-            core.flags.load(SeqCst) & PAUSED == 0 && core.queue.looks_nonempty()
-        };
+        let workable = || core.flags.load(SeqCst) & PAUSED == 0 && core.queue.looks_nonempty();
         let called = || {
             self.line.orders.load(SeqCst) != 0
                 || core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained()
@@ -357,9 +356,10 @@ impl Worker {
     fn run_cell(&mut self, cell: CellRef) -> bool {
         let before = self.line.hot.outcomes.panicked.load(Relaxed);
         self.line.begin(CELL);
-        let state = self.state.as_deref_mut().map_or(std::ptr::null_mut(), |state| {
-            std::ptr::from_mut(state).cast::<()>()
-        });
+        let state = self
+            .state
+            .as_deref_mut()
+            .map_or(std::ptr::null_mut(), |state| std::ptr::from_mut(state).cast::<()>());
         let env = RunEnv { core: &self.core, line: Some(&self.line), state };
         run_claimed(cell, &env);
         self.line.end();
@@ -397,4 +397,3 @@ pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) {
 pub(crate) fn count_nested(line: &WorkerLine) {
     bump(&line.hot.nested);
 }
-

@@ -238,7 +238,8 @@ fn hazard_79_a_submitter_that_gives_up_passes_the_turn_on() {
         let second = waits(None);
         eventually("the second waits", || pool.snapshot().waiting_submitters == 2);
         // Room and cancel at once: whichever the first notices, the second gets in.
-        let (cancel, free) = (thread::spawn(move || token.cancel()), thread::spawn(move || drop(open)));
+        let (cancel, free) =
+            (thread::spawn(move || token.cancel()), thread::spawn(move || drop(open)));
         let answer = |told: Receiver<_>| told.recv_timeout(HANG).expect("a submitter hangs");
         assert_eq!(answer(second), Ok(()), "the turn was not passed on");
         let first = answer(first);
@@ -259,8 +260,7 @@ fn hazard_87_stop_and_recycle_race_with_shutdown() {
         let steering = thread::spawn(move || {
             while !done.load(SeqCst) {
                 for worker in other.roster() {
-                    let how =
-                        if round % 2 == 0 { StopWorker::AfterTask } else { StopWorker::Hard };
+                    let how = if round % 2 == 0 { StopWorker::AfterTask } else { StopWorker::Hard };
                     let _ = other.recycle_worker(worker.id, how);
                     if worker.id.index() % 5 == 4 {
                         let _ = other.stop_worker(worker.id, how);

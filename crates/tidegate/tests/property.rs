@@ -9,7 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tidegate::{Handle, Mode, Pool, PoolState, Reason, Shutdown, Snapshot, StopWorker, WorkerState};
+use tidegate::{
+    Handle, Mode, Pool, PoolState, Reason, Shutdown, Snapshot, StopWorker, WorkerState,
+};
 
 #[derive(Clone, Copy, Debug)]
 enum End {

@@ -9,7 +9,10 @@ fn a_million_tasks_and_a_drain() {
     let sum = Arc::new(AtomicU64::new(0));
     for n in 0..1_000_000u64 {
         let sum = Arc::clone(&sum);
-        pool.spawn(move || { sum.fetch_add(n, SeqCst); }).unwrap();
+        pool.spawn(move || {
+            sum.fetch_add(n, SeqCst);
+        })
+        .unwrap();
     }
     let report = pool.shutdown(Shutdown::default()).unwrap();
     assert!(report.is_success(), "{report}");

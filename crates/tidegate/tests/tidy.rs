@@ -141,7 +141,12 @@ fn banned_names(files: &[File]) -> Vec<String> {
 
 /// `pattern` may only stand in files whose path below `scope` starts with an allowed name;
 /// an allowance that nobody needs any more is a complaint as well.
-fn only_in(files: &[File], scope: &str, patterns: &[&str], allowed: &[(&str, &str)]) -> Vec<String> {
+fn only_in(
+    files: &[File],
+    scope: &str,
+    patterns: &[&str],
+    allowed: &[(&str, &str)],
+) -> Vec<String> {
     let mut found = Vec::new();
     let mut used = BTreeSet::new();
     for file in files.iter().filter(|file| file.is(".rs")) {
@@ -256,7 +261,8 @@ fn front_page(files: &[File]) -> Vec<String> {
     }
     let (root, own) = (find(files, "README.md"), find(files, "crates/tidegate/README.md"));
     if quick_start(own).is_empty() || quick_start(root) != quick_start(own) {
-        found.push("README.md: its quick start is not that of crates/tidegate/README.md".to_owned());
+        found
+            .push("README.md: its quick start is not that of crates/tidegate/README.md".to_owned());
     }
     found
 }
@@ -268,7 +274,8 @@ fn missing_scripts(files: &[File]) -> Vec<String> {
     for file in files.iter().filter(|file| file.is(".md") || file.path == ".ci/run") {
         for (number, line) in file.text.lines().enumerate() {
             for (at, _) in line.match_indices("scripts/") {
-                let name: String = line[at..].chars().take_while(|c| is_word(*c) || *c == '/').collect();
+                let name: String =
+                    line[at..].chars().take_while(|c| is_word(*c) || *c == '/').collect();
                 if name != "scripts/" && !there.contains(name.as_str()) {
                     found.push(complain(file, number + 1, &format!("{name} does not exist")));
                 }
@@ -334,9 +341,11 @@ fn clauses(files: &[File], tests: &BTreeSet<String>) -> Coverage {
             complaints.push(format!("docs/contract.md: {clause}: there is no test {name}"));
         }
     }
-    let is_proved = |clause: &&&str| named.get(**clause).is_some_and(|names| {
-        !names.is_empty() && names.iter().all(|name| tests.contains(*name))
-    });
+    let is_proved = |clause: &&&str| {
+        named.get(**clause).is_some_and(|names| {
+            !names.is_empty() && names.iter().all(|name| tests.contains(*name))
+        })
+    };
     let proved = CLAUSES.iter().filter(is_proved).count();
     for clause in CLAUSES.iter().filter(|clause| named.get(**clause).is_none_or(Vec::is_empty)) {
         complaints.push(format!("docs/contract.md: {clause} has no test"));
@@ -357,7 +366,8 @@ fn hazards(files: &[File], tests: &BTreeSet<String>) -> Coverage {
             continue;
         };
         let by = cells[4..].join("|");
-        let mut wrong = |what: String| complaints.push(format!("docs/testing.md: hazard {number}: {what}"));
+        let mut wrong =
+            |what: String| complaints.push(format!("docs/testing.md: hazard {number}: {what}"));
         if !seen.insert(number) {
             wrong("twice".to_owned());
         }
@@ -379,7 +389,9 @@ fn hazards(files: &[File], tests: &BTreeSet<String>) -> Coverage {
                 rows.insert(number, says_why);
             }
             "later" if LATER.contains(&by.trim_end_matches('|').trim()) => {}
-            other => wrong(format!("{other} {by} is neither tested nor explained nor a later part")),
+            other => {
+                wrong(format!("{other} {by} is neither tested nor explained nor a later part"))
+            }
         }
     }
     for number in HAZARDS.filter(|number| !seen.contains(number)) {
@@ -395,7 +407,9 @@ fn specification(files: &[File], tests: &BTreeSet<String>) -> Vec<String> {
     let mapped = |id: &String| {
         rows.iter().any(|row| {
             row.starts_with(&format!("| {id} "))
-                && names_in(row).iter().any(|n| n.starts_with(&format!("{id}_")) && tests.contains(*n))
+                && names_in(row)
+                    .iter()
+                    .any(|n| n.starts_with(&format!("{id}_")) && tests.contains(*n))
         })
     };
     wanted.filter(|id| !mapped(id)).map(|id| format!("docs/testing.md: {id} has no test")).collect()
@@ -436,7 +450,10 @@ fn every_rule_and_every_hazard_has_a_test() {
     let files = repository();
     let tests = tests_of(&files);
     let (clauses, hazards) = (clauses(&files, &tests), hazards(&files, &tests));
-    println!("clauses {}/{}, hazards {}/{}", clauses.proved, clauses.of, hazards.proved, hazards.of);
+    println!(
+        "clauses {}/{}, hazards {}/{}",
+        clauses.proved, clauses.of, hazards.proved, hazards.of
+    );
     assert_none([clauses.complaints, hazards.complaints].concat());
 }
 
@@ -445,7 +462,10 @@ fn each_check_can_fail() {
     let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
     let src = |text: &str| vec![file("crates/tidegate/src/bad.rs", text)];
     let complains = |complaints: Vec<String>, about: &str| {
-        assert!(complaints.iter().any(|c| c.contains(about)), "{about} went unnoticed: {complaints:?}");
+        assert!(
+            complaints.iter().any(|c| c.contains(about)),
+            "{about} went unnoticed: {complaints:?}"
+        );
     };
     complains(banned_names(&src(concat!("pub(crate) struct", " Inner {"))), "Inner");
     complains(banned_names(&src("type Shared = u8;")), "Shared");
@@ -473,9 +493,15 @@ fn each_check_can_fail() {
     complains(clauses(&with(contract, "### R7 ", "### R77 "), &tests).complaints, "R7 has no test");
     complains(clauses(&with(contract, "Tests: `R1_", "Tests: `R0_"), &tests).complaints, "R0_");
     let table = "docs/testing.md";
-    complains(hazards(&with(table, "\n| 7 |", "\n| seven |"), &tests).complaints, "hazard 7 is missing");
+    complains(
+        hazards(&with(table, "\n| 7 |", "\n| seven |"), &tests).complaints,
+        "hazard 7 is missing",
+    );
     complains(hazards(&with(table, "`hazard_07_", "`hazard_00_"), &tests).complaints, "hazard_00_");
-    complains(hazards(&with(table, "| later | sizing |", "| later | never |"), &tests).complaints, "never");
+    complains(
+        hazards(&with(table, "| later | sizing |", "| later | never |"), &tests).complaints,
+        "never",
+    );
     complains(specification(&with(table, "| T4 bounded", "| T bounded"), &tests), "T4");
     let lib = "crates/tidegate/src/lib.rs";
     complains(front_page(&with(lib, "../README.md", "../OTHER.md")), "front page");

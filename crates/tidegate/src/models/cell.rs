@@ -85,8 +85,14 @@ fn finish_and_abandon_have_one_winner() {
             [counts] settle_as(life.claim_stopped(), Kind::Abandoned, &counts),
         );
         let winner = match (finished, abandoned) {
-            (Some(kind), None) => { seen.met("finished"); kind }
-            (None, Some(kind)) => { seen.met("abandoned"); kind }
+            (Some(kind), None) => {
+                seen.met("finished");
+                kind
+            }
+            (None, Some(kind)) => {
+                seen.met("abandoned");
+                kind
+            }
             other => panic!("{other:?}"),
         };
         assert_eq!(life.look(), Look::Settled(winner, Cause::Handle));
@@ -159,7 +165,13 @@ fn a_stale_reference_claims_nothing() {
         );
         assert!(claimed ^ won.is_some(), "both or nobody");
         assert_eq!(told, won == Some(true), "the request and the end disagree");
-        seen.met(if claimed { "in time" } else if told { "told in time" } else { "stale" });
+        seen.met(if claimed {
+            "in time"
+        } else if told {
+            "told in time"
+        } else {
+            "stale"
+        });
         if won.is_some() {
             assert!(new.is_queued() && !new.was_told(), "the old reference got at the new life");
             assert!(!old.is_open());

@@ -22,9 +22,14 @@ impl Hall {
     fn wait_for_room(&self, number: u64) -> Waited {
         let (clock, _hand) = Clock::manual();
         let parker = Parker::new();
-        self.lobby.wait(&self.queue, &clock, Ticks::NEVER, &parker, || false, |standing| {
-            self.queue.push_inline(inline(number), standing).map_err(|(why, _)| why)
-        })
+        self.lobby.wait(
+            &self.queue,
+            &clock,
+            Ticks::NEVER,
+            &parker,
+            || false,
+            |standing| self.queue.push_inline(inline(number), standing).map_err(|(why, _)| why),
+        )
     }
 
     fn take(&self) -> u64 {

@@ -1,0 +1,454 @@
+//! The whole pool under shuttle: every step of every thread is a scheduling decision, so a
+//! lost wake-up or a deadlock shows as "deadlock" and a lost task as a failed assertion.
+//!
+//! Run by `scripts/shuttle`. There is no time: clocks are manual and stand still, so
+//! whatever counts on a nap or a timeout hangs, and is found.
+#![cfg(tidegate_shuttle)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread;
+use tidegate::*;
+
+// ---------------------------------------------------------------- the frame
+
+/// Runs the scenario under both schedulers, `SHUTTLE_EACH` times each.
+fn explore(scenario: fn()) {
+    let number = |name: &str, default: u64| match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+        Err(_) => default,
+    };
+    let schedules = number("SHUTTLE_EACH", 1_000) as usize;
+    let seed = number("SHUTTLE_SEED", 1);
+    let began = Instant::now();
+    run(RandomScheduler::new_from_seed(seed, schedules), scenario);
+    run(PctScheduler::new_from_seed(seed, 3, schedules), scenario);
+    let name = thread_name();
+    let (count, time) = (2 * schedules, began.elapsed().as_secs_f64());
+    eprintln!("{name}: {count} schedules in {time:.1} s, seed {seed}");
+}
+
+fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
+    let mut config = shuttle::Config::new();
+    config.stack_size = 0x2_0000;
+    config.max_steps = shuttle::MaxSteps::FailAfter(100_000);
+    config.silence_warnings = true;
+    shuttle::Runner::new(scheduler, config).run(scenario);
+}
+
+fn thread_name() -> String {
+    std::thread::current().name().unwrap_or("?").to_owned()
+}
+
+fn pool(workers: usize, queue: usize) -> Builder {
+    let (clock, _hand) = Clock::manual();
+    Pool::builder("shuttle").workers(workers).queue(queue).clock(clock).on_unobserved(|_| ())
+}
+
+/// Ends the pool and checks that its books are straight.
+fn finish(pool: &Pool, how: Shutdown) -> Report {
+    let report = pool.shutdown(how).unwrap();
+    let books = pool.snapshot();
+    books.check().unwrap();
+    assert_eq!(books.accepted, books.settled(), "a task was lost or counted twice");
+    assert!(report.complete, "{report}");
+    report
+}
+
+/// Lets nobody through until it is opened.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.0.0.lock().unwrap();
+        while !*open {
+            open = self.0.1.wait(open).unwrap();
+        }
+    }
+}
+
+/// A value that is dropped once.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+macro_rules! scenarios {
+    ($($name:ident $body:block)*) => {$(
+        #[test]
+        fn $name() {
+            fn scenario() $body
+            explore(scenario);
+        }
+    )*};
+}
+
+// ---------------------------------------------------------------- scenarios
+
+scenarios! {
+    submit_and_wait {
+        let pool = pool(2, 2).build().unwrap();
+        let clients = [1, 2].map(|n| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(move || n * 10).unwrap().wait().unwrap())
+        });
+        let values = clients.map(|client| client.join().unwrap());
+        assert_eq!(values, [10, 20]);
+        assert_eq!(finish(&pool, Shutdown::light()).threads_joined, 2);
+    }
+
+    spawn_and_wait_idle {
+        let pool = pool(2, 2).build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        for _ in 0..3 {
+            let ran = Arc::clone(&ran);
+            let count = move || {
+                ran.fetch_add(1, SeqCst);
+            };
+            pool.spawn(count).unwrap();
+        }
+        pool.wait_idle().unwrap();
+        assert_eq!(ran.load(SeqCst), 3);
+        finish(&pool, Shutdown::light());
+    }
+
+    submit_and_shutdown_light { submit_and_shutdown(Shutdown::light()); }
+    submit_and_shutdown_soft { submit_and_shutdown(Shutdown::soft()); }
+    submit_and_shutdown_hard { submit_and_shutdown(Shutdown::hard()); }
+
+    two_shutdowns_get_one_report {
+        let pool = pool(1, 2).build().unwrap();
+        let handle = pool.submit(|| 7).unwrap();
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.shutdown(Shutdown::soft()).unwrap())
+        };
+        let mine = finish(&pool, Shutdown::light());
+        let theirs = other.join().unwrap();
+        assert_eq!((mine.completed, mine.cancelled), (theirs.completed, theirs.cancelled));
+        match handle.wait() {
+            Ok(value) => assert_eq!(value, 7),
+            Err(error) => assert!(error.is_cancelled()),
+        }
+    }
+
+    cancel_and_run {
+        let pool = pool(1, 2).build().unwrap();
+        let drops = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(Arc::clone(&drops));
+        let handle = Arc::new(pool.submit(move || { drop(counted); 7 }).unwrap());
+        let id = handle.id();
+        let canceller = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.cancel_task(id))
+        };
+        let mine = handle.cancel();
+        let theirs = canceller.join().unwrap();
+        assert!(!(mine && theirs), "both were the first");
+        let outcome = Arc::into_inner(handle).unwrap().wait();
+        match outcome {
+            Ok(value) => assert_eq!(value, 7),
+            Err(error) => assert!(error.is_cancelled() && (mine || theirs)),
+        }
+        assert_eq!(drops.load(SeqCst), 1, "captures were dropped twice, or never");
+        finish(&pool, Shutdown::light());
+    }
+
+    detach_and_run {
+        let pool = pool(1, 2).build().unwrap();
+        let drops = Arc::new(AtomicUsize::new(0));
+        for _ in 0..2 {
+            let counted = Counted(Arc::clone(&drops));
+            drop(pool.submit(move || counted).unwrap());
+        }
+        finish(&pool, Shutdown::light());
+        assert_eq!(drops.load(SeqCst), 2, "results were dropped twice, or never");
+    }
+
+    blocked_submitter_and_close {
+        let pool = pool(1, 1).build().unwrap();
+        let gate = Gate::default();
+        let inside = gate.clone();
+        let first = pool.submit(move || inside.pass()).unwrap();
+        let submitters = [1, 2].map(|n| {
+            let pool = pool.clone();
+            thread::spawn(move || match pool.submit(move || n) {
+                Ok(handle) => assert_eq!(handle.wait().unwrap(), n),
+                Err(refused) => assert_eq!(refused.reason(), Reason::Closed),
+            })
+        });
+        pool.close();
+        gate.open();
+        first.wait().unwrap();
+        submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
+        finish(&pool, Shutdown::light());
+    }
+
+    blocked_submitters_all_get_in {
+        let pool = pool(1, 1).build().unwrap();
+        let submitters = [1, 2, 3].map(|n| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(move || n).unwrap().wait().unwrap())
+        });
+        let values = submitters.map(|submitter| submitter.join().unwrap());
+        assert_eq!(values, [1, 2, 3]);
+        finish(&pool, Shutdown::light());
+    }
+
+    blocked_submitter_and_cancel {
+        let pool = pool(1, 1).build().unwrap();
+        let gate = Gate::default();
+        let inside = gate.clone();
+        let first = pool.submit(move || inside.pass()).unwrap();
+        let second = pool.submit(|| 2).unwrap();
+        let third = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(|| 3).unwrap())
+        };
+        // Either it is cancelled in its place and the third gets that, or it runs later.
+        let cancelled = second.cancel();
+        if cancelled {
+            third.join().unwrap().detach();
+            gate.open();
+        } else {
+            gate.open();
+            third.join().unwrap().detach();
+        }
+        first.wait().unwrap();
+        assert_eq!(second.wait().is_err(), cancelled);
+        finish(&pool, Shutdown::light());
+    }
+
+    nested_wait {
+        let pool = pool(1, 2).build().unwrap();
+        let inner = pool.clone();
+        let outer = pool.submit(move || {
+            let child = inner.submit(|| 4).unwrap();
+            child.wait().unwrap() + 1
+        });
+        assert_eq!(outer.unwrap().wait().unwrap(), 5);
+        finish(&pool, Shutdown::light());
+    }
+
+    two_nested_waits_on_two_workers {
+        let pool = pool(2, 4).build().unwrap();
+        let outers = [1, 2].map(|n| {
+            let inner = pool.clone();
+            pool.submit(move || inner.submit(move || n).unwrap().wait().unwrap() * 10).unwrap()
+        });
+        assert_eq!(outers.map(|outer| outer.wait().unwrap()), [10, 20]);
+        finish(&pool, Shutdown::light());
+    }
+
+    helping_callers {
+        let pool = pool(1, 2).callers_may_help(true).build().unwrap();
+        let running = Arc::new(AtomicUsize::new(0));
+        let clients = [1, 2].map(|n| {
+            let (pool, running) = (pool.clone(), Arc::clone(&running));
+            thread::spawn(move || {
+                let task = move || {
+                    assert_eq!(running.fetch_add(1, SeqCst), 0, "two at work in a pool of one");
+                    thread::yield_now();
+                    running.fetch_sub(1, SeqCst);
+                    n
+                };
+                pool.submit(task).unwrap().wait().unwrap()
+            })
+        });
+        assert_eq!(clients.map(|client| client.join().unwrap()), [1, 2]);
+        finish(&pool, Shutdown::light());
+    }
+
+    pause_and_resume {
+        let pool = pool(2, 2).build().unwrap();
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.pause();
+                pool.resume();
+            })
+        };
+        let one = pool.submit(|| 1).unwrap();
+        let two = pool.submit(|| 2).unwrap();
+        assert_eq!(one.wait().unwrap() + two.wait().unwrap(), 3);
+        other.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
+    pause_and_shutdown {
+        let pool = pool(1, 2).build().unwrap();
+        let handle = pool.submit(|| 1).unwrap();
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.pause())
+        };
+        finish(&pool, Shutdown::light());
+        other.join().unwrap();
+        assert_eq!(handle.wait().unwrap(), 1);
+    }
+
+    drop_of_the_last_pool_with_work {
+        let pool = pool(2, 2).build().unwrap();
+        let second = pool.clone();
+        let one = pool.submit(|| 1).unwrap();
+        let two = pool.submit(|| 2).unwrap();
+        let other = thread::spawn(move || drop(second));
+        drop(pool);
+        assert_eq!(one.wait().unwrap() + two.wait().unwrap(), 3);
+        other.join().unwrap();
+    }
+
+    drop_of_the_last_pool_by_its_own_task {
+        let pool = pool(1, 2).build().unwrap();
+        let inner = pool.clone();
+        let handle = pool.submit(move || drop(inner)).unwrap();
+        drop(pool);
+        handle.wait().unwrap();
+    }
+
+    queue_of_none {
+        let pool = pool(1, 0).build().unwrap();
+        let clients = [1, 2].map(|n| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(move || n).unwrap().wait().unwrap())
+        });
+        assert_eq!(clients.map(|client| client.join().unwrap()), [1, 2]);
+        finish(&pool, Shutdown::light());
+    }
+
+    queue_of_none_and_stop_worker {
+        let pool = pool(2, 0).build().unwrap();
+        let client = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(|| 1).unwrap().wait().unwrap())
+        };
+        let first = pool.roster()[0].id;
+        pool.stop_worker(first, StopWorker::AfterTask).unwrap();
+        assert_eq!(client.join().unwrap(), 1);
+        finish(&pool, Shutdown::light());
+    }
+
+    stop_worker_and_submit {
+        let pool = pool(2, 2).build().unwrap();
+        let first = pool.roster()[0].id;
+        let client = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(|| 1).unwrap().wait().unwrap())
+        };
+        pool.stop_worker(first, StopWorker::AfterTask).unwrap();
+        assert_eq!(client.join().unwrap(), 1);
+        finish(&pool, Shutdown::light());
+    }
+
+    stop_both_workers_at_once {
+        let pool = pool(2, 2).build().unwrap();
+        let [first, second] = [pool.roster()[0].id, pool.roster()[1].id];
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.stop_worker(second, StopWorker::AfterTask).is_ok())
+        };
+        let mine = pool.stop_worker(first, StopWorker::AfterTask).is_ok();
+        assert!(mine ^ other.join().unwrap(), "one must stay");
+        assert_eq!(pool.submit(|| 1).unwrap().wait().unwrap(), 1);
+        finish(&pool, Shutdown::light());
+    }
+
+    recycle_worker_and_submit {
+        let pool = pool(1, 2).build().unwrap();
+        let first = pool.roster()[0].id;
+        let client = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(|| 1).unwrap().wait().unwrap())
+        };
+        pool.recycle_worker(first, StopWorker::AfterTask).unwrap();
+        assert_eq!(client.join().unwrap(), 1);
+        finish(&pool, Shutdown::light());
+    }
+
+    drop_oldest_and_run {
+        let pool = pool(1, 1).when_full(WhenFull::DropOldest).build().unwrap();
+        let handles = [1, 2, 3].map(|n| pool.submit(move || n).unwrap());
+        let ran = handles.into_iter().filter_map(|handle| handle.wait().ok()).count();
+        let books = pool.snapshot();
+        finish(&pool, Shutdown::light());
+        assert_eq!(books.evicted as usize + ran, 3);
+    }
+
+    token_and_run {
+        let pool = pool(1, 2).build().unwrap();
+        let token = Token::new();
+        let canceller = {
+            let token = token.clone();
+            thread::spawn(move || token.cancel())
+        };
+        match pool.task("t").cancel_with(&token).submit(|_| 7) {
+            Ok(handle) => match handle.wait() {
+                Ok(value) => assert_eq!(value, 7),
+                Err(error) => assert!(error.is_cancelled()),
+            },
+            Err(refused) => assert_eq!(refused.reason(), Reason::Cancelled),
+        }
+        canceller.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
+    a_panic_leaves_the_worker {
+        let pool = pool(1, 2).build().unwrap();
+        // Without the hook, whose message nobody needs a million times.
+        let bad = pool.submit(|| std::panic::resume_unwind(Box::new("no"))).unwrap();
+        let good = pool.submit(|| 1).unwrap();
+        assert!(bad.wait().is_err_and(|error: WaitError<()>| error.is_panicked()));
+        assert_eq!(good.wait().unwrap(), 1);
+        finish(&pool, Shutdown::light());
+    }
+}
+
+/// Submits while another thread shuts down: each offer is refused as closed or has one
+/// outcome, and Light lets everything run.
+fn submit_and_shutdown(how: Shutdown) {
+    let pool = pool(1, 2).build().unwrap();
+    let drops = Arc::new(AtomicUsize::new(0));
+    let client = {
+        let (pool, drops) = (pool.clone(), Arc::clone(&drops));
+        thread::spawn(move || {
+            let offers = [1, 2].map(|n| {
+                let counted = Counted(Arc::clone(&drops));
+                pool.submit(move || { drop(counted); n })
+            });
+            let counted = Counted(Arc::clone(&drops));
+            let spawned = pool.try_spawn(move || drop(counted)).is_ok();
+            let outcomes = offers.map(|offer| match offer {
+                Ok(handle) => match handle.wait() {
+                    Ok(_) => "completed",
+                    Err(error) => {
+                        assert!(error.is_cancelled() && how.mode() != Mode::Light);
+                        "cancelled"
+                    }
+                },
+                Err(refused) => {
+                    assert_eq!(refused.reason(), Reason::Closed);
+                    "refused"
+                }
+            });
+            let accepted = outcomes.iter().filter(|o| **o != "refused").count();
+            (accepted + usize::from(spawned)) as u64
+        })
+    };
+    finish(&pool, how);
+    let accepted = client.join().unwrap();
+    assert_eq!(pool.snapshot().accepted, accepted);
+    assert_eq!(drops.load(SeqCst), 3, "captures were dropped twice, or never");
+}
