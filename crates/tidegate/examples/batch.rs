@@ -9,7 +9,7 @@ fn collatz(n: u64) -> Result<u32, String> {
     if n == 0 {
         return Err("zero never gets to one".to_owned());
     }
-    let step = |n: &u64| (*n != 1).then(|| if n % 2 == 0 { n / 2 } else { 3 * n + 1 });
+    let step = |n: &u64| (*n != 1).then(|| if n.is_multiple_of(2) { n / 2 } else { 3 * n + 1 });
     Ok(std::iter::successors(Some(n), step).count() as u32 - 1)
 }
 

@@ -11,7 +11,7 @@ use tidegate::{Pool, Shutdown, Stop, TaskError, Token, WaitError};
 
 /// The work: primes below `to`, from `from` on, by trial division.
 fn primes(from: u64, to: u64) -> usize {
-    let is_prime = |n: u64| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| n % d != 0);
+    let is_prime = |n: u64| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     (from..to).filter(|n| is_prime(*n)).count()
 }
 

@@ -259,6 +259,9 @@ impl CellRef {
         cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
         cell.core.store(core.cast_mut(), Relaxed);
         cell.stopped_at.store(0, Relaxed);
+        // Nobody yet: a wait that meets the task between its claim and the first step of its
+        // runner must not take it for one of the last life's runner, who may be itself.
+        cell.runner.store(0, Relaxed);
         // Release: a scan that reads these also sees that the former life is over.
         cell.name.store(name.as_ptr().cast_mut(), Release);
         cell.name_len.store(name.len(), Release);

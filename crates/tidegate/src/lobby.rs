@@ -160,6 +160,7 @@ impl Lobby {
         }
         let head = queue.head();
         let mut end = None;
+        #[allow(clippy::reversed_empty_ranges, reason = "no steps at all under a model checker")]
         for step in 0..AWAKE_STEPS {
             snooze(5);
             if step == 3 && queue.head() - head < 16 {

@@ -280,7 +280,9 @@ fn hazard_87_stop_and_recycle_race_with_shutdown() {
         let how = [Shutdown::light(), Shutdown::soft(), Shutdown::hard()][round % 3];
         let (tell, told) = mpsc::channel();
         let other = pool.clone();
-        thread::spawn(move || tell.send(other.shutdown(how)));
+        thread::spawn(move || {
+            let _ = tell.send(other.shutdown(how));
+        });
         let report: Report = told.recv_timeout(HANG).expect("the shutdown hangs").unwrap();
         stop.store(true, SeqCst);
         steering.join().unwrap();

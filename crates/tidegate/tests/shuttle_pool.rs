@@ -426,7 +426,10 @@ fn submit_and_shutdown(how: Shutdown) {
         thread::spawn(move || {
             let offers = [1, 2].map(|n| {
                 let counted = Counted(Arc::clone(&drops));
-                pool.submit(move || { drop(counted); n })
+                pool.submit(move || {
+                    drop(counted);
+                    n
+                })
             });
             let counted = Counted(Arc::clone(&drops));
             let spawned = pool.try_spawn(move || drop(counted)).is_ok();

@@ -167,13 +167,10 @@ pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
         for n in 0..rounds {
             drop(root.child().child());
             let request = root.child();
-            drop(
-                pool.task("")
-                    .cancel_with(&request)
-                    .submit(move |task| (n, task.token()))
-                    .map(value),
-            );
+            let task = pool.task("").cancel_with(&request).submit(move |task| (n, task.token()));
+            task.expect("there is room").detach();
         }
+        idle(&pool);
     };
     use_it(10_000);
     let before = resident_bytes();

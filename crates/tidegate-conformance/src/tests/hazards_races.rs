@@ -112,7 +112,7 @@ pub(crate) fn hazard_14_a_slow_producer_starves_nobody(cx: &Ctx) {
 pub(crate) fn hazard_33_no_wake_up_is_lost(cx: &Ctx) {
     let pool = cx.open();
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    for round in 0..3_000_u64 {
+    for round in 0..1_500_u64 {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;

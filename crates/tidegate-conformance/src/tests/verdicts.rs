@@ -10,7 +10,7 @@ use crate::{Ctx, Ending, How};
 
 pub(crate) fn O2_whoever_waits_sees_what_the_task_wrote(cx: &Ctx) {
     let pool = cx.open();
-    for round in 1..=3_000 {
+    for round in 1..=1_000 {
         // Relaxed on both sides: only the wait itself orders them.
         let written = Arc::new([const { AtomicU64::new(0) }; 4]);
         let inside = Arc::clone(&written);
