@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     // The service: takes work until the pool is closed under it.
     let mut served = 0_u64;
-    while pool.spawn(|| std::thread::yield_now()).is_ok() {
+    while pool.spawn(std::thread::yield_now).is_ok() {
         served += 1;
     }
     // The signal began the shutdown; `main` waits for the same end and gets its report.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::cell::{CellRef, Kind};
 use crate::clock::Ticks;
-use crate::core::{Control, Core, STOPPING};
+use crate::core::{Control, Core, HARD, STOPPING};
 use crate::decide::{self, Closing};
 use crate::event::Event;
 use crate::frames;
@@ -148,14 +148,15 @@ impl Core {
 
     /// Starts what is due and fills what is missing.
     fn staff(self: &Arc<Self>, now: Ticks) -> Ticks {
-        let closing = self.control.lock().closing;
         let target = self.target();
         let mut starts = Vec::new();
         let mut next = Ticks::NEVER;
         {
             let mut roster = self.roster.lock();
-            let over = closing.is_some_and(|c| c.mode == Mode::Hard) || self.queue.is_drained();
-            if closing.is_some() && over {
+            // Under the lock: a place that a worker left because of these flags is not missing.
+            let flags = self.flags.load(SeqCst);
+            let over = flags & HARD != 0 || self.queue.is_drained();
+            if flags & STOPPING != 0 && over {
                 roster.entries.retain(|e| !matches!(e.phase, Phase::Restarting { .. }));
                 return Ticks::NEVER;
             }
@@ -334,7 +335,6 @@ impl Core {
     }
 
     fn carry_out(self: &Arc<Self>, step: decide::Step, who: Who) {
-        use crate::core::HARD;
         let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
         self.flags.fetch_or(STOPPING | hard, SeqCst);
         self.lobby.wake_all();
