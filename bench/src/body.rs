@@ -15,19 +15,12 @@ pub(crate) struct ShortTask {
     rounds: u64,
 }
 
-const _: () = assert!(
-    size_of::<ShortTask>() == 24,
-    "the workloads promise 24 bytes"
-);
+const _: () = assert!(size_of::<ShortTask>() == 24, "the workloads promise 24 bytes");
 
 impl ShortTask {
     #[inline(always)]
     pub(crate) fn new(input: u64) -> Self {
-        ShortTask {
-            input,
-            seed: SEED,
-            rounds: SHORT_ROUNDS,
-        }
+        ShortTask { input, seed: SEED, rounds: SHORT_ROUNDS }
     }
 
     #[inline(always)]
@@ -40,9 +33,7 @@ impl ShortTask {
 
 /// What the tasks with inputs `0..tasks` must add up to.
 pub(crate) fn expected_sum(tasks: u64) -> u64 {
-    (0..tasks).fold(0, |sum: u64, input| {
-        sum.wrapping_add(ShortTask::new(input).run())
-    })
+    (0..tasks).fold(0, |sum: u64, input| sum.wrapping_add(ShortTask::new(input).run()))
 }
 
 #[inline(always)]

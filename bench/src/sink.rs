@@ -21,12 +21,8 @@ struct SinkCell {
     sum: AtomicU64,
 }
 
-static CELLS: [SinkCell; MAX_THREADS] = [const {
-    SinkCell {
-        tasks: AtomicU64::new(0),
-        sum: AtomicU64::new(0),
-    }
-}; MAX_THREADS];
+static CELLS: [SinkCell; MAX_THREADS] =
+    [const { SinkCell { tasks: AtomicU64::new(0), sum: AtomicU64::new(0) } }; MAX_THREADS];
 
 static NEXT_FREE: AtomicUsize = AtomicUsize::new(0);
 
@@ -49,10 +45,7 @@ pub(crate) fn add(result: u64) {
 #[cold]
 fn claim() -> &'static SinkCell {
     let index = NEXT_FREE.fetch_add(1, Ordering::Relaxed);
-    assert!(
-        index < MAX_THREADS,
-        "two threads would share a cell and lose tasks"
-    );
+    assert!(index < MAX_THREADS, "two threads would share a cell and lose tasks");
     MINE.set(Some(&CELLS[index]));
     &CELLS[index]
 }
@@ -69,15 +62,11 @@ pub(crate) fn wait_for(tasks: u64) {
 /// Panics unless exactly the tasks with inputs `0..tasks` ran, each once.
 pub(crate) fn check(tasks: u64) {
     assert_eq!(tasks_done(), tasks, "a task was lost or ran twice");
-    let sum = CELLS.iter().fold(0, |sum: u64, cell| {
-        sum.wrapping_add(cell.sum.load(Ordering::Relaxed))
-    });
+    let sum =
+        CELLS.iter().fold(0, |sum: u64, cell| sum.wrapping_add(cell.sum.load(Ordering::Relaxed)));
     assert_eq!(sum, body::expected_sum(tasks), "a task gave a wrong result");
 }
 
 fn tasks_done() -> u64 {
-    CELLS
-        .iter()
-        .map(|cell| cell.tasks.load(Ordering::Acquire))
-        .sum()
+    CELLS.iter().map(|cell| cell.tasks.load(Ordering::Acquire)).sum()
 }

@@ -23,11 +23,7 @@ pub(super) fn run<C: Contender>() -> Vec<Figure> {
     handles::sum_of_results(&pool, WARM_UP);
     let mut sum = 0;
     let by_handle = allocations_during(|| sum = handles::sum_of_results(&pool, TASKS));
-    assert_eq!(
-        sum,
-        body::expected_sum(TASKS),
-        "a handle gave a wrong result"
-    );
+    assert_eq!(sum, body::expected_sum(TASKS), "a handle gave a wrong result");
 
     pool.join();
     vec![

@@ -39,11 +39,7 @@ fn produce<C: Contender>(pool: &C, inputs: Range<u64>) -> Instant {
 }
 
 fn produce_in_parallel<C: Contender>(pool: &C, producers: u64) -> Instant {
-    assert_eq!(
-        TASKS % producers,
-        0,
-        "the last tasks would have no producer"
-    );
+    assert_eq!(TASKS % producers, 0, "the last tasks would have no producer");
     let share = TASKS / producers;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..producers)

@@ -19,11 +19,7 @@ pub(super) fn run<C: Contender>() -> Vec<Figure> {
     let sum = sum_of_results(&pool, TASKS);
     let elapsed = started.elapsed();
 
-    assert_eq!(
-        sum,
-        body::expected_sum(TASKS),
-        "a handle gave a wrong result"
-    );
+    assert_eq!(sum, body::expected_sum(TASKS), "a handle gave a wrong result");
     pool.join();
     vec![Figure::ns_per_task(elapsed, TASKS)]
 }
@@ -41,7 +37,5 @@ pub(super) fn sum_of_results<C: Contender>(pool: &C, tasks: u64) -> u64 {
         let task = ShortTask::new(input);
         outstanding.push_back(pool.submit(move || task.run()));
     }
-    outstanding
-        .into_iter()
-        .fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle)))
+    outstanding.into_iter().fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle)))
 }
