@@ -20,9 +20,10 @@ use crate::queue::{NoRoom, Standing};
 use crate::refused::{Reason, Refused};
 use crate::settle::{self, OpsOf, RunEnv, Who};
 use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::snooze;
 use crate::task::Offer;
 use crate::token::Listener;
-use crate::worker::{count_nested, run_claimed};
+use crate::worker::{count_nested, no_state, run_claimed};
 
 /// How long an offer may wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl Core {
             Ok(()) => self.task_added(),
             Err(why) => {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
-                    drop(extras::take(cell));
+                    crate::panics::drop_quietly(extras::take(cell)); // a callback's captures
                     // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
                     let work = cell.unfill(|words| unsafe { take::<W>(words) });
                     depot::put(cell);
@@ -199,7 +200,7 @@ impl Core {
             }
             OnFull::EvictOldest => self.evict_until_room(cell),
             OnFull::RunHere => {
-                self.run_on_this_thread(cell);
+                self.run_on_this_thread(cell, offer.token);
                 Ok(())
             }
         }
@@ -207,6 +208,7 @@ impl Core {
 
     /// DropOldest: takes the head as a worker would, settles it here, and tries again.
     fn evict_until_room(self: &Arc<Self>, cell: CellRef) -> Result<(), Reason> {
+        let mut step = 0;
         loop {
             match self.queue.push_cell(cell, Standing::Newcomer) {
                 Ok(()) => {
@@ -216,8 +218,13 @@ impl Core {
                 Err(NoRoom::Closed) => return Err(Reason::Closed),
                 Err(NoRoom::Full) => {
                     let claim = |c: CellRef| c.claim_queued(Cause::Shutdown).is_some();
-                    if let Some(oldest) = self.queue.take(false, claim) {
-                        settle::settle_item(oldest, Kind::Evicted, None, self);
+                    match self.queue.take(false, claim) {
+                        Some(oldest) => settle::settle_item(oldest, Kind::Evicted, None, self),
+                        // A worker has claimed it and is about to give its place back.
+                        None => {
+                            snooze(step);
+                            step += 1;
+                        }
                     }
                 }
             }
@@ -225,11 +232,14 @@ impl Core {
     }
 
     /// CallerRuns and RunInline: a task of the pool, on this thread.
-    fn run_on_this_thread(self: &Arc<Self>, cell: CellRef) {
+    fn run_on_this_thread(self: &Arc<Self>, cell: CellRef, token: Option<&crate::token::Token>) {
         self.ledger.accepted.fetch_add(1, SeqCst);
         // The cell was never offered to a queue, so nobody can be there first.
         let claimed = cell.claim_start();
         debug_assert!(claimed, "an unqueued cell was claimed by somebody else");
+        if let Some(token) = token {
+            self.register(cell, token); // afterwards would be too late
+        }
         self.run_here(cell);
     }
 
@@ -247,7 +257,7 @@ impl Core {
                     self.callers.lock().push(cell);
                 }
             }
-            let env = RunEnv { core: self, line, state: std::ptr::null_mut() };
+            let env = RunEnv { core: self, line, state: no_state() };
             frames::enter(self.address(), None, || run_claimed(cell, &env));
             if line.is_none() {
                 self.callers.lock().retain(|other| *other != cell);

@@ -113,8 +113,8 @@ pub(crate) struct TaskCell {
     ops: AtomicPtr<Ops>,
     /// The pool's core; only the winner of a claim may follow it.
     pub(crate) core: AtomicPtr<()>,
-    /// The task below this one on the same thread's stack; in a free cell, the next free one.
-    pub(crate) outer: AtomicPtr<TaskCell>,
+    /// In a free cell, the next free one.
+    pub(crate) next: AtomicPtr<TaskCell>,
     /// Which thread runs it (`frames.rs`).
     pub(crate) runner: AtomicU64,
     /// When it was told to stop, in ticks; 0 = not yet.
@@ -140,7 +140,7 @@ impl TaskCell {
             word: AtomicU64::new(1 << GENERATION_SHIFT | FREE),
             ops: AtomicPtr::new(std::ptr::null_mut()),
             core: AtomicPtr::new(std::ptr::null_mut()),
-            outer: AtomicPtr::new(std::ptr::null_mut()),
+            next: AtomicPtr::new(std::ptr::null_mut()),
             runner: AtomicU64::new(0),
             stopped_at: AtomicU64::new(0),
             name: AtomicPtr::new(std::ptr::null_mut()),
@@ -213,11 +213,6 @@ impl CellRef {
         CellRef { cell, generation }
     }
 
-    /// Whatever life a cell has now; for walks that check afterwards.
-    pub(crate) fn of_live(cell: NonNull<TaskCell>) -> CellRef {
-        CellRef::of_free(cell)
-    }
-
     pub(crate) fn from_parts(address: *mut (), generation: u64) -> CellRef {
         let cell = NonNull::new(address.cast()).expect("a published cell slot holds an address");
         CellRef { cell, generation }
@@ -259,8 +254,7 @@ impl CellRef {
         cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
         cell.core.store(core.cast_mut(), Relaxed);
         cell.stopped_at.store(0, Relaxed);
-        // Nobody yet: a wait that meets the task between its claim and the first step of its
-        // runner must not take it for one of the last life's runner, who may be itself.
+        // Nobody's yet: the runner of a former life must not be taken for this one's.
         cell.runner.store(0, Relaxed);
         // Release: a scan that reads these also sees that the former life is over.
         cell.name.store(name.as_ptr().cast_mut(), Release);
@@ -294,7 +288,7 @@ impl CellRef {
                 return None;
             }
             let next = seen & !PHASE | to | set;
-            match word.compare_exchange_weak(seen, next, SeqCst, Relaxed) {
+            match word.compare_exchange_weak(seen, next, SeqCst, Acquire) {
                 Ok(_) => return Some(Won(seen)),
                 Err(now) => seen = now,
             }

@@ -23,9 +23,10 @@ use crate::settle;
 use crate::snapshot::{PoolState, Snapshot};
 use crate::spawn::Joiner;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, fence};
+use crate::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
 use crate::unobserved::{StderrLimiter, Unobserved, UnobservedKind};
+use crate::watch::Watch;
 
 // Bits of `Core::flags`, which workers read before each task.
 pub(crate) const PAUSED: u32 = 1;
@@ -56,8 +57,7 @@ pub(crate) struct Core {
     /// Who waits for which running task, by thread: for cycles (R9).
     pub(crate) waits: Lock<HashMap<u64, CellRef>>,
     /// Threads and futures that want to hear when something has settled.
-    watchers: AtomicU32,
-    watcher_wakers: Lock<Vec<std::task::Waker>>,
+    pub(crate) watch: Watch,
     pub(crate) supervisor: Arc<Parker>,
     pub(crate) ending: Arc<Ending>,
     stderr: StderrLimiter,
@@ -103,8 +103,7 @@ impl Core {
             reaper: Lock::default(),
             callers: Lock::default(),
             waits: Lock::default(),
-            watchers: AtomicU32::new(0),
-            watcher_wakers: Lock::default(),
+            watch: Watch::new(),
             supervisor: Parker::new(),
             ending: Arc::new(Ending {
                 report: Event::new(),
@@ -188,47 +187,9 @@ impl Core {
     /// Something settled, or a worker has nothing left to do: watchers look again.
     #[inline]
     pub(crate) fn settled(&self) {
-        // The one fence of the crate outside `worker.rs`: outcomes are plain stores, and
-        // this orders them before the look, against the RMW and fence in `watch`.
-        fence(SeqCst);
-        if self.watchers.load(SeqCst) != 0 {
-            self.wake_watchers();
-        }
-    }
-
-    #[cold]
-    fn wake_watchers(&self) {
-        let wakers = std::mem::take(&mut *self.watcher_wakers.lock());
-        wake_quietly(wakers);
-        self.wake_supervisor();
-    }
-
-    /// Runs `f` while `settled` reports to wakers left by `watch`.
-    pub(crate) fn watching<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Done<'a>(&'a AtomicU32);
-        impl Drop for Done<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, SeqCst);
-            }
-        }
-        self.watchers.fetch_add(1, SeqCst);
-        let _done = Done(&self.watchers);
-        fence(SeqCst);
-        f()
-    }
-
-    /// The supervisor of a closing pool watches for good.
-    pub(crate) fn watch_forever(&self) {
-        self.watchers.fetch_add(1, SeqCst);
-        fence(SeqCst);
-    }
-
-    /// Leaves a waker for the next `settled`.
-    pub(crate) fn watch(&self, waker: &std::task::Waker) {
-        let waker = waker.clone();
-        let mut wakers = self.watcher_wakers.lock();
-        if !wakers.iter().any(|w| w.will_wake(&waker)) {
-            wakers.push(waker);
+        if let Some(wakers) = self.watch.settled() {
+            wake_quietly(wakers);
+            self.wake_supervisor();
         }
     }
 
@@ -255,7 +216,7 @@ impl Core {
 
     /// S3: the parent token was cancelled, on whatever thread.
     pub(crate) fn parent_cancelled(self: &Arc<Self>) {
-        self.reap(Chore::Shutdown(self.config.on_parent_cancel));
+        self.begin_shutdown(self.config.on_parent_cancel, settle::Who::Watcher);
     }
 
     /// R9, S7: cancels the task that the roster showed under `id`.
@@ -283,8 +244,11 @@ impl Core {
 
     /// An inline task has no ear; it can only be given up after the grace.
     pub(crate) fn tell_inline(&self, line: &crate::worker::WorkerLine, run: u64) {
-        line.told_run.store(run, SeqCst);
-        line.told.store(self.clock.now().0, SeqCst);
+        if line.told_run.load(SeqCst) != run {
+            // The time first: whoever finds the run finds its time.
+            line.told.store(self.clock.now().0, SeqCst);
+            line.told_run.store(run, SeqCst);
+        }
         self.wake_supervisor();
     }
 

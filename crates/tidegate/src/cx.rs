@@ -103,7 +103,9 @@ impl Cx {
 
     /// The caller's id, if one was given.
     pub fn external_id(&self) -> Option<ExternalId> {
-        extras::of(self.cell).and_then(|extras| extras.lock().external_id.clone())
+        let extras = extras::of(self.cell)?.lock();
+        // An abandoned task must not see the id of its cell's next life.
+        if self.cell.is_running() { extras.external_id.clone() } else { None }
     }
 
     /// The name given with [`Pool::task`](crate::Pool::task).

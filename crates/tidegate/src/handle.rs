@@ -121,6 +121,10 @@ impl<T, E> Handle<T, E> {
         {
             return Err(WaitError::NoOutcome { reason, handle: self });
         }
+        if !matches!(cell.look(), Look::Settled(..)) {
+            // Run here, but given up meanwhile: the reaper is about to publish that.
+            wait_asleep(cell, &Clock::system(), Ticks::NEVER);
+        }
         let outcome = self.try_take().expect("waited until it was settled");
         outcome.map_err(WaitError::Task)
     }
@@ -242,7 +246,13 @@ fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
 /// R10: outside the pool, in place of an idle worker, if ours is the only queued task.
 fn help(cell: CellRef, pool: *mut ()) -> bool {
     let Some(core) = Core::find(pool) else { return false };
-    if !cell.is_queued() || !core.queue.holds_one() || !core.may_start() || !core.lot.hold() {
+    // With `queue(0)` the task is a promise to the worker that waits for it.
+    if core.queue.bound() == 0
+        || !cell.is_queued()
+        || !core.queue.holds_one()
+        || !core.may_start()
+        || !core.lot.hold()
+    {
         return false;
     }
     let claimed = cell.claim_start();

@@ -19,6 +19,7 @@ mod parker;
 mod queue;
 mod ring;
 mod sync;
+mod watch;
 
 #[cfg(not(tidegate_loom))]
 mod admission;

@@ -29,7 +29,7 @@ use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::{Offer, Task};
 use crate::token::Registration;
 use crate::unobserved::UnobservedKind;
-use crate::worker::STOP_AFTER_TASK;
+use crate::worker::{STOP_AFTER_TASK, STOP_HARD};
 
 /// A bounded set of worker threads that owns the work it accepts.
 ///
@@ -275,18 +275,17 @@ impl<S> Pool<S> {
     fn wait_idle_until(&self, deadline: Ticks) -> Result<bool, ShutdownError> {
         let core = self.core();
         may_block(core)?;
-        Ok(core.watching(|| {
-            with_parker(|parker, waker| {
-                loop {
-                    core.watch(waker);
-                    if core.is_idle() {
-                        return true;
-                    }
-                    if !parker.park_until(&core.clock, deadline) {
-                        return core.is_idle();
-                    }
+        let watching = core.watch.begin();
+        Ok(with_parker(|parker, waker| {
+            loop {
+                watching.leave(waker);
+                if core.is_idle() {
+                    return true;
                 }
-            })
+                if !parker.park_until(&core.clock, deadline) {
+                    return core.is_idle();
+                }
+            }
         }))
     }
 
@@ -332,7 +331,9 @@ impl<S> Pool<S> {
     /// Ends a pause.
     pub fn resume(&self) {
         let core = self.core();
+        let control = core.control.lock();
         core.end_pause();
+        drop(control);
         core.lot.kick_all();
         core.lobby.wake_first();
         core.wake_for_rest();
@@ -374,19 +375,24 @@ impl<S> Pool<S> {
             let positions = roster.positions();
             let live = |entry: &&mut crate::roster::Entry| {
                 matches!(entry.phase, Phase::Live | Phase::Starting)
-                    && !entry.line.ordered(STOP_AFTER_TASK)
+                    && (how == StopWorker::Hard || !entry.line.ordered(STOP_AFTER_TASK))
             };
             let Some(entry) = roster.find(id).filter(live) else {
                 return Err(WorkerError::Unknown(id));
             };
-            if !replace {
+            // A stop that turns Hard has been counted before.
+            let first = !entry.line.ordered(STOP_AFTER_TASK);
+            if !replace && first {
                 if positions <= 1 || core.target() <= 1 {
                     return Err(WorkerError::LastWorker(id));
                 }
                 core.set_target(core.target() - 1);
             }
-            entry.replace = replace;
-            entry.line.orders.fetch_or(STOP_AFTER_TASK, SeqCst);
+            if first {
+                entry.replace = replace;
+            }
+            let hard = if how == StopWorker::Hard { STOP_HARD } else { 0 };
+            entry.line.orders.fetch_or(STOP_AFTER_TASK | hard, SeqCst);
             Arc::clone(&entry.line)
         };
         if how == StopWorker::Hard {

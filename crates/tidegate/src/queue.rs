@@ -316,7 +316,10 @@ impl Queue {
                         }
                     }
                     if self.ring.head.load(SeqCst) == h {
-                        return None; // a producer is just publishing
+                        // A producer is just publishing. `looks_nonempty` says yes all the
+                        // time: let it have the core.
+                        snooze(5);
+                        return None;
                     }
                 }
             }
@@ -412,7 +415,7 @@ impl Queue {
     /// True if exactly one ticket is out: the caller's own task is alone.
     pub(crate) fn holds_one(&self) -> bool {
         let tail = self.ring.tail();
-        tail & SPILLING == 0 && ticket(tail) - self.ring.head.load(SeqCst) == 1
+        tail & SPILLING == 0 && ticket(tail).wrapping_sub(self.ring.head.load(SeqCst)) == 1
     }
 
     pub(crate) fn is_spilling(&self) -> bool {

@@ -12,7 +12,6 @@ use crate::core::Core;
 use crate::frames;
 use crate::outcome::Cause;
 use crate::queue::Item;
-use crate::report::Shutdown;
 use crate::settle;
 use crate::spawn::{self, Joiner};
 use crate::token::Token;
@@ -24,7 +23,6 @@ pub(crate) enum Chore {
     /// Claimed while running.
     Abandoned(CellRef, Cause),
     CancelToken(Token),
-    Shutdown(Shutdown),
 }
 
 #[derive(Debug, Default)]
@@ -139,7 +137,6 @@ impl Core {
             }
             Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
             Chore::CancelToken(token) => token.cancel(),
-            Chore::Shutdown(how) => self.begin_shutdown(how, settle::Who::Caller),
         }
     }
 }

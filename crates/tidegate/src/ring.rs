@@ -242,8 +242,18 @@ impl Ring {
     /// True if the slot at `head` is published.
     #[inline(always)]
     pub(crate) fn has_published(&self) -> bool {
-        let h = self.head.load(SeqCst);
-        self.slot(h).sequence.load(SeqCst) & !CELL == h + 1
+        let mut h = self.head.load(SeqCst);
+        loop {
+            if self.slot(h).sequence.load(SeqCst) & !CELL == h + 1 {
+                return true;
+            }
+            // Somebody may have taken that slot since: then the next one counts.
+            let now = self.head.load(SeqCst);
+            if now == h {
+                return false;
+            }
+            h = now;
+        }
     }
 
     pub(crate) fn tail(&self) -> u64 {

@@ -321,7 +321,9 @@ pub(crate) fn cancel(cell: CellRef, cause: Cause, who: Who) -> bool {
 }
 
 pub(crate) fn own_token(cell: CellRef) -> Option<Token> {
-    extras::of(cell).and_then(|extras| extras.lock().own_token.clone())
+    let extras = extras::of(cell)?.lock();
+    // Settling empties the extras before this life ends: told and here, it is ours.
+    if cell.was_told() { extras.own_token.clone() } else { None }
 }
 
 /// A value that came too late goes quietly.

@@ -37,7 +37,12 @@ pub(crate) fn spawn(
         if let Some(size) = stack_size {
             builder = builder.stack_size(size);
         }
-        return spawner(builder, Box::new(body)).map(Joiner);
+        // User code, on threads that must not die of it.
+        let answer = crate::panics::quietly(|| spawner(builder, Box::new(body)));
+        return match answer {
+            Ok(thread) => thread.map(Joiner),
+            Err(panic) => Err(io::Error::other(format!("the spawner {panic}"))),
+        };
     }
     let _ = spawner;
     let mut builder = thread::Builder::new().name(name);

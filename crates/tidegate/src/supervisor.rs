@@ -107,10 +107,9 @@ impl Core {
                     }
                 }
                 if let Some(run) = line.inline_running() {
-                    let told = Some(line.told.load(SeqCst))
-                        .filter(|_| line.told_run.load(SeqCst) == run)
-                        .map(Ticks)
-                        .or(hard_since);
+                    let asked = line.told_run.load(SeqCst) == run;
+                    let asked = asked.then(|| Ticks(line.told.load(SeqCst)));
+                    let told = asked.into_iter().chain(hard_since).min();
                     let due = told.map_or(Ticks::NEVER, |at| at.after(grace));
                     if due > now {
                         next = next.min(due);
@@ -277,7 +276,7 @@ impl Core {
         let closing = self.control.lock().closing.is_some();
         let hopeless = {
             let roster = self.roster.lock();
-            decide::is_hopeless(closing, roster.threads(), roster.failures)
+            decide::is_hopeless(closing, roster.threads() - roster.stuck(), roster.failures)
         };
         if !hopeless || self.queue.is_drained() {
             return;
@@ -309,7 +308,7 @@ impl Core {
             let mut control = self.control.lock();
             if control.closing.is_none() {
                 control.baseline = reading.outcomes;
-                self.watch_forever();
+                self.watch.forever();
             }
             let step = decide::escalate(control.closing, how, self.clock.now());
             control.closing = Some(step.closing);
@@ -402,13 +401,18 @@ impl Core {
         let done = gone && self.is_idle();
         let rest_borrows = gone && now >= overdue && open <= callers;
         if !(done || rest_borrows || real_now >= last_call) {
+            if self.queue.is_drained() {
+                // Whoever sleeps has nothing to wait for.
+                self.lot.kick_all();
+            }
             let waiting = now < overdue;
             return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
         }
         if real_now >= last_call {
             self.do_remaining_chores();
         }
-        if let Some(thread) = self.reaper.lock().take_thread() {
+        let reaper = self.reaper.lock().take_thread();
+        if let Some(thread) = reaper {
             thread.join();
             self.roster.lock().joined += 1;
         }

@@ -10,7 +10,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::cell::{CellRef, Kind, TaskCell};
+use crate::cell::{CellRef, Kind};
 use crate::core::{Core, HARD, PAUSED, STOPPING};
 use crate::frames;
 use crate::ids::{TaskId, WorkerId};
@@ -20,9 +20,9 @@ use crate::outcome::Cause;
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
 use crate::settle::RunEnv;
-use crate::sync::Padded;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
+use crate::sync::{Lock, Padded};
 use crate::unobserved::UnobservedKind;
 
 pub(crate) const IDLE: u64 = 0;
@@ -33,6 +33,8 @@ const RUN_STATE: u64 = 3;
 
 /// Orders to one worker.
 pub(crate) const STOP_AFTER_TASK: u32 = 1;
+/// Whatever it runs is told to stop.
+pub(crate) const STOP_HARD: u32 = 4;
 /// Its task was abandoned; the roster has the last word.
 pub(crate) const STUCK: u32 = 2;
 
@@ -49,13 +51,17 @@ pub(crate) struct WorkerLine {
     /// When an inline task was told to stop, and which one (its run word).
     pub(crate) told: AtomicU64,
     pub(crate) told_run: AtomicU64,
+    /// Cell tasks above the lowest one, innermost last.
+    on_top: Lock<Vec<CellRef>>,
 }
 
 #[derive(Debug, Default)]
 struct Hot {
     run: AtomicU64,
-    /// The innermost cell task, and through `TaskCell::outer` those below it.
-    current: AtomicPtr<TaskCell>,
+    /// The lowest cell task on the stack; those that wait-inside runs on top of it are in
+    /// `WorkerLine::on_top`.
+    base: AtomicPtr<()>,
+    base_generation: AtomicU64,
     outcomes: Outcomes,
     /// Started by a waiting task on this stack.
     nested: AtomicU64,
@@ -71,6 +77,7 @@ impl WorkerLine {
             orders: Padded(AtomicU32::new(0)),
             told: AtomicU64::new(0),
             told_run: AtomicU64::new(0),
+            on_top: Lock::default(),
         })
     }
 
@@ -110,24 +117,43 @@ impl WorkerLine {
         self.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_ok()
     }
 
-    /// The cell tasks on this worker's stack, innermost first.
+    /// The cell tasks on this worker's stack that still run, innermost first.
     ///
-    /// The stack may change under the walk: each step checks that the cell is still
-    /// running on this thread, and whoever acts on one does so by a claim.
+    /// The stack may change under the look: whoever acts on one does so by a claim, which
+    /// its generation guards.
     pub(crate) fn running_cells(&self) -> Vec<CellRef> {
-        let runner = self.hot.runner.load(Acquire);
-        let mut found = Vec::new();
-        let mut at = self.hot.current.load(Acquire);
-        while let Some(cell) = std::ptr::NonNull::new(at) {
-            let cell = CellRef::of_live(cell);
-            let same_thread = cell.cell().runner.load(Acquire) == runner;
-            at = cell.cell().outer.load(Acquire);
-            if !same_thread || !cell.is_running() || found.len() > frames::MAX_DEPTH {
-                break;
-            }
-            found.push(cell);
+        let mut found: Vec<_> = self.on_top.lock().iter().rev().copied().collect();
+        let (base, generation) =
+            (self.hot.base.load(SeqCst), self.hot.base_generation.load(SeqCst));
+        if !base.is_null() {
+            found.push(CellRef::from_parts(base, generation));
         }
+        // Not those that were given up: their code runs on, but they are settled.
+        found.retain(|cell| cell.is_running());
         found
+    }
+
+    /// Puts a cell task on the stack; true if it is the lowest.
+    #[inline(always)]
+    fn push(&self, cell: CellRef) -> bool {
+        let lowest = self.hot.base.load(Relaxed).is_null();
+        if lowest {
+            // A reader that pairs this with an older address finds no such life.
+            self.hot.base_generation.store(cell.generation(), Release);
+            self.hot.base.store(cell.address(), Release);
+        } else {
+            self.on_top.lock().push(cell);
+        }
+        lowest
+    }
+
+    #[inline(always)]
+    fn pop(&self, lowest: bool) {
+        if lowest {
+            self.hot.base.store(std::ptr::null_mut(), Release);
+        } else {
+            self.on_top.lock().pop();
+        }
     }
 
     fn begin(&self, state: u64) -> u64 {
@@ -359,12 +385,17 @@ impl Worker {
         let state = self
             .state
             .as_deref_mut()
-            .map_or(std::ptr::null_mut(), |state| std::ptr::from_mut(state).cast::<()>());
+            .map_or(no_state(), |state| std::ptr::from_mut(state).cast::<()>());
         let env = RunEnv { core: &self.core, line: Some(&self.line), state };
         run_claimed(cell, &env);
         self.line.end();
         self.line.hot.outcomes.panicked.load(Relaxed) != before
     }
+}
+
+/// The state of a pool without one: `&mut ()` needs an address that is not null.
+pub(crate) fn no_state() -> *mut () {
+    std::ptr::NonNull::<()>::dangling().as_ptr()
 }
 
 /// Runs a cell task that this thread has claimed, on top of whatever its stack holds.
@@ -374,22 +405,20 @@ pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) {
         None => frames::runner(),
     };
     cell.cell().runner.store(runner, Release);
-    let stack = env.line.map(|line| &line.hot.current);
-    let below = stack.map_or(std::ptr::null_mut(), |top| top.load(Relaxed));
-    cell.cell().outer.store(below, Release);
-    if let Some(top) = stack {
-        top.store(cell.address().cast(), Release);
-    }
+    let lowest = env.line.is_some_and(|line| line.push(cell));
     // Told by a Hard that came between the claim and here: its walk may have missed us.
     fence(SeqCst);
     if env.core.flags.load(SeqCst) & HARD != 0 {
         env.core.tell(cell, Cause::Shutdown);
     }
+    if env.line.is_some_and(|line| line.ordered(STOP_HARD)) {
+        env.core.tell(cell, Cause::WorkerStopped);
+    }
     let run = cell.ops().run;
     // SAFETY: the claim makes this thread the owner of the payload, which `ops` is for.
     unsafe { run(cell, env) };
-    if let Some(top) = stack {
-        top.store(below, Release);
+    if let Some(line) = env.line {
+        line.pop(lowest);
     }
 }
 

@@ -7,12 +7,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 use tidegate::*;
+
+const ZERO: Duration = Duration::ZERO;
+const SECOND: Duration = Duration::from_secs(1);
 
 // ---------------------------------------------------------------- the frame
 
@@ -57,6 +60,14 @@ fn finish(pool: &Pool, how: Shutdown) -> Report {
     assert_eq!(books.accepted, books.settled(), "a task was lost or counted twice");
     assert!(report.complete, "{report}");
     report
+}
+
+/// As `finish`, for a pool that has given a task up: its thread may be gone or not.
+fn finish_late(pool: &Pool) {
+    pool.shutdown(Shutdown::light()).unwrap();
+    let books = pool.snapshot();
+    books.check().unwrap();
+    assert_eq!(books.accepted, books.settled(), "a task was lost or counted twice");
 }
 
 /// Lets nobody through until it is opened.
@@ -232,6 +243,29 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    dead_tasks_fill_the_ring {
+        let pool = pool(1, 1).build().unwrap();
+        let gate = Gate::default();
+        let inside = gate.clone();
+        let first = pool.submit(move || inside.pass()).unwrap();
+        let client = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                // More than the ring has slots: the last ones go through the spill.
+                for _ in 0..4 {
+                    let doomed = pool.submit(|| ()).unwrap();
+                    doomed.cancel();
+                }
+                let [one, two] = [1, 2].map(|n| pool.submit(move || n).unwrap());
+                one.wait().unwrap() + two.wait().unwrap()
+            })
+        };
+        gate.open();
+        first.wait().unwrap();
+        assert_eq!(client.join().unwrap(), 3);
+        finish(&pool, Shutdown::light());
+    }
+
     nested_wait {
         let pool = pool(1, 2).build().unwrap();
         let inner = pool.clone();
@@ -403,6 +437,136 @@ scenarios! {
         }
         canceller.join().unwrap();
         finish(&pool, Shutdown::light());
+    }
+
+    abandon_and_finish {
+        let (clock, hand) = Clock::manual();
+        let pool = pool(1, 2).clock(clock).grace(SECOND).build().unwrap();
+        let gate = Gate::default();
+        let inside = gate.clone();
+        let drops = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(Arc::clone(&drops));
+        let handle = pool.submit(move || { inside.pass(); counted }).unwrap();
+        let cancelled = handle.cancel();
+        assert!(cancelled);
+        let time = thread::spawn(move || hand.advance(2 * SECOND));
+        gate.open();
+        let outcome = handle.wait();
+        time.join().unwrap();
+        let name = match outcome {
+            Ok(value) => { drop(value); "completed" }
+            Err(error) if error.is_cancelled() => "cancelled",
+            Err(WaitError::Task(TaskError::Abandoned(_))) => "abandoned",
+            Err(error) => panic!("{error:?}"),
+        };
+        // Whoever has the place now: it works.
+        assert_eq!(pool.submit(|| 1).unwrap().wait().unwrap(), 1, "after it {name}");
+        finish_late(&pool);
+        // An abandoned task ends in its own time, and drops its value then.
+        let dropped = drops.load(SeqCst);
+        assert!(dropped == 1 || dropped == 0 && name == "abandoned", "dropped {dropped} times");
+    }
+
+    abandon_inline_and_finish {
+        let (clock, hand) = Clock::manual();
+        let pool = pool(2, 2).clock(clock).grace(SECOND).build().unwrap();
+        let gate = Gate::default();
+        let inside = gate.clone();
+        pool.spawn(move || inside.pass()).unwrap();
+        for worker in pool.roster() {
+            let _ = pool.recycle_worker(worker.id, StopWorker::Hard);
+        }
+        let time = thread::spawn(move || hand.advance(2 * SECOND));
+        gate.open();
+        time.join().unwrap();
+        assert_eq!(pool.submit(|| 1).unwrap().wait().unwrap(), 1);
+        finish_late(&pool);
+    }
+
+    parent_token_and_submit {
+        let parent = Token::new();
+        let pool = pool(1, 2).parent(&parent).on_parent_cancel(Shutdown::soft()).build().unwrap();
+        let canceller = thread::spawn(move || parent.cancel());
+        match pool.submit(|| 7) {
+            Ok(handle) => match handle.wait() {
+                Ok(value) => assert_eq!(value, 7),
+                Err(error) => assert!(error.is_cancelled()),
+            },
+            Err(refused) => assert_eq!(refused.reason(), Reason::Closed),
+        }
+        canceller.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
+    callbacks_and_wait_idle {
+        let pool = pool(2, 2).build().unwrap();
+        let told = Arc::new(AtomicUsize::new(0));
+        let handles = [1, 2].map(|n| {
+            let told = Arc::clone(&told);
+            let count = move |_: &Summary| {
+                thread::yield_now();
+                told.fetch_add(1, SeqCst);
+            };
+            pool.task("t").on_outcome(count).submit(move |_| n).unwrap()
+        });
+        handles[0].cancel();
+        pool.wait_idle().unwrap();
+        assert_eq!(told.load(SeqCst), 2, "idle before every callback has returned");
+        drop(handles);
+        finish(&pool, Shutdown::light());
+    }
+
+    a_stream_gives_every_outcome {
+        let pool = pool(2, 2).build().unwrap();
+        let mut stream = pool.stream::<u64, std::convert::Infallible>(2);
+        stream.submit(|| 1).unwrap();
+        stream.submit(|| 2).unwrap();
+        let sum: u64 = stream.by_ref().map(|completion| completion.outcome.unwrap()).sum();
+        assert_eq!(sum, 3);
+        drop(stream);
+        finish(&pool, Shutdown::light());
+    }
+
+    a_worker_that_fails_is_followed_by_another {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&made);
+        let make = move |_| match count.fetch_add(1, SeqCst) {
+            1 => Err("the second fails"),
+            n => Ok(n),
+        };
+        let pool = pool(1, 2).restart_backoff(ZERO..=ZERO).try_worker_state(make).build().unwrap();
+        // The state is made anew after a panic; that fails, and a new worker comes.
+        let bad = pool.submit(|| std::panic::resume_unwind(Box::new("no"))).unwrap();
+        let good = pool.submit_with(|state, _| *state).unwrap();
+        assert!(bad.wait().is_err_and(|error: WaitError<()>| error.is_panicked()));
+        assert_eq!(good.wait().unwrap(), 2);
+        let report = pool.shutdown(Shutdown::light()).unwrap();
+        assert!(report.complete, "{report}");
+    }
+
+    two_tasks_that_wait_for_each_other {
+        let pool = pool(2, 4).build().unwrap();
+        type Slot = Arc<Mutex<Option<Handle<bool>>>>;
+        let slots: [Slot; 2] = Default::default();
+        let ready = Gate::default();
+        let task = |mine: &Slot, other: &Slot| {
+            let (ready, other) = (ready.clone(), Arc::clone(other));
+            let task = move || {
+                ready.pass();
+                let handle = other.lock().unwrap().take().expect("only one waits for it");
+                // True if the wait was refused: at least one of the two must be.
+                match handle.wait() {
+                    Ok(_) => false,
+                    Err(error) => error.is_would_deadlock(),
+                }
+            };
+            *mine.lock().unwrap() = Some(pool.submit(task).unwrap());
+        };
+        task(&slots[0], &slots[1]);
+        task(&slots[1], &slots[0]);
+        ready.open();
+        finish(&pool, Shutdown::light());
+        assert_eq!(pool.snapshot().completed, 2);
     }
 
     a_panic_leaves_the_worker {

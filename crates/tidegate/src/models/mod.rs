@@ -17,6 +17,7 @@ mod parking;
 mod queue;
 mod ring;
 mod spill;
+mod watch;
 
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -56,8 +56,8 @@ impl House {
 #[test]
 fn a_token_is_neither_lost_nor_kept() {
     explore(&["token first", "sleeper first"], |seen| {
-        struct Shared(std::sync::Arc<Parker>, RaceCell<u32>);
-        let shared = Arc::new(Shared(Parker::new(), RaceCell::new(0)));
+        struct Yard(std::sync::Arc<Parker>, RaceCell<u32>);
+        let shared = Arc::new(Yard(Parker::new(), RaceCell::new(0)));
         let left = Arc::new(AtomicUsize::new(0));
         let noted = Arc::clone(seen);
         together!(
@@ -178,6 +178,38 @@ fn the_finder_wakes_the_next() {
         );
         assert_eq!(one + two, 3);
         seen.met(if !woke { "submitter woke nobody" } else { "submitter woke one" });
+    });
+}
+
+/// A worker at full speed wakes nobody when it takes the next task, so whoever goes to sleep
+/// meanwhile must see the one behind it, even if the slot it looks at is taken under its eyes.
+#[test]
+fn a_look_that_is_overtaken_looks_again() {
+    explore(&["the busy one was first", "the busy one rested"], |seen| {
+        let house = House::new();
+        let parkers = Arc::new([Parker::new(), Parker::new()]);
+        let meet = |me: usize, parkers: &[Arc<Parker>; 2]| {
+            parkers[1 - me].unpark();
+            parkers[me].park();
+        };
+        let (busy, _, ()) = together!(
+            [house, parkers] {
+                let next = take(&house.queue);
+                let found = next.or_else(|| house.work(|| false));
+                meet(0, &parkers);
+                (next.is_some(), found)
+            },
+            [house, parkers] {
+                let found = house.work(|| false);
+                meet(1, &parkers);
+                found
+            },
+            [house] {
+                house.submit(1);
+                house.submit(2);
+            },
+        );
+        seen.met(if busy.0 { "the busy one was first" } else { "the busy one rested" });
     });
 }
 

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicBool as StdBool, AtomicU64 as StdU64, Ordering::Relaxed};
 
 use loom::sync::Condvar;
-pub(crate) use loom::sync::atomic::Ordering;
+pub(crate) use loom::sync::atomic::{Ordering, fence};
 
 use Ordering::{Acquire, SeqCst};
 
