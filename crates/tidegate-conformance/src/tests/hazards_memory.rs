@@ -160,7 +160,8 @@ pub(crate) fn hazard_46_abandoned_tasks_do_not_kill_the_pool(cx: &Ctx) {
 }
 
 pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
-    const SLACK: u64 = 16 << 20;
+    // A leak of one small node per round would be more.
+    const SLACK: u64 = 3 << 20;
     let pool = cx.builder().queue(100).build().expect("the pool starts");
     let root = Token::new();
     let use_it = |rounds: u64| {
@@ -172,9 +173,9 @@ pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
         }
         idle(&pool);
     };
-    use_it(10_000);
+    use_it(5_000);
     let before = resident_bytes();
-    use_it(100_000);
+    use_it(40_000);
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
         assert!(after < before + SLACK, "a token keeps its dead: {before} to {after} bytes");
     }
@@ -192,7 +193,7 @@ pub(crate) fn hazard_63_uncollected_results_do_not_pile_up(cx: &Ctx) {
     };
     use_it(2_000);
     let before = resident_bytes();
-    use_it(50_000);
+    use_it(20_000);
     if let (Some(before), Some(after)) = (before, resident_bytes()) {
         assert!(
             after < before + SLACK,

@@ -192,7 +192,7 @@ fn a_name_is_read_whole_or_not_at_all() {
         let place = Arc::new(cell);
         together!(
             [place] {
-                let found = CellRef::of_live(place.0);
+                let found = CellRef::of_free(place.0);
                 let name = if found.is_open() { found.name() } else { None };
                 match name {
                     None => noted.met("nothing"),
