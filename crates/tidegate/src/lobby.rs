@@ -112,11 +112,18 @@ impl Lobby {
         }
         let number = self.join(parker);
         let mut first_since = None;
+        let naps = Clock::system();
         let mut nap = 0;
         let end = loop {
             let first = self.line.lock().waiters.front().is_some_and(|w| w.0 == number);
             let standing = if first { Standing::FirstInLine } else { Standing::Newcomer };
-            // Anyone in line may meet the closing; only the first takes room.
+            if queue.is_closed() {
+                break Waited::Closed;
+            }
+            if cancelled() {
+                break Waited::Cancelled;
+            }
+            // Only the first takes room.
             if first {
                 let since = *first_since.get_or_insert_with(|| queue.tickets());
                 if queue.tickets() - since >= queue.bound().max(1) {
@@ -127,19 +134,12 @@ impl Lobby {
                     Err(NoRoom::Closed) => break Waited::Closed,
                     Err(NoRoom::Full) => {}
                 }
-            } else if queue.is_closed() {
-                break Waited::Closed;
             }
-            if cancelled() {
-                break Waited::Cancelled;
-            }
-            if clock.now() >= deadline {
-                break Waited::TimedOut;
-            }
+            let Some(left) = clock.left_until(deadline) else { break Waited::TimedOut };
             if first {
-                let rest = clock.now().after(NAPS[nap]).min(deadline);
+                // In real time, whatever the pool's clock: hysteresis follows no clock.
+                parker.park_until(&naps, naps.now().after(NAPS[nap].min(left)));
                 nap = (nap + 1).min(NAPS.len() - 1);
-                parker.park_until(clock, rest);
             } else {
                 parker.park_until(clock, deadline);
             }

@@ -129,8 +129,10 @@ pub(crate) fn drop_quietly<T>(value: T) -> bool {
     match catch(move || drop(value)) {
         Ok(()) => false,
         Err((second, _)) => {
-            // Its `Drop` may panic as well, and so on without end: leaked.
-            mem::forget(second);
+            // Its `Drop` may panic as well, and so on without end: the third is leaked.
+            if let Err((third, _)) = catch(move || drop(second)) {
+                mem::forget(third);
+            }
             true
         }
     }

@@ -90,10 +90,16 @@ impl Core {
                 // Set first: a worker that returns in between asks the roster, which we hold.
                 let mut gave_up = Vec::new();
                 for cell in line.running_cells() {
+                    if hard_since.is_some() {
+                        cell.request_stop(Cause::Shutdown, now.0);
+                    }
                     if !cell.was_told() {
                         continue;
                     }
-                    let due = Ticks(cell.cell().stopped_at.load(SeqCst)).after(grace);
+                    // Under Hard everybody's grace began with it, also for a task that was
+                    // told a moment later because destructors ran first.
+                    let told = Ticks(cell.cell().stopped_at.load(SeqCst));
+                    let due = hard_since.map_or(told, |hard| told.min(hard)).after(grace);
                     if due > now {
                         next = next.min(due);
                         continue;

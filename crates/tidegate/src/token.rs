@@ -205,7 +205,13 @@ fn cancel_all(node: Arc<Node>) {
             }
             std::mem::take(&mut *listeners).slots
         };
-        for listener in listeners.into_iter().flatten() {
+        // Queued tasks first: a worker that the stop of a running one sets free must not
+        // find them.
+        let is_queued =
+            |listener: &Listener| matches!(listener, Listener::Task(cell) if cell.is_queued());
+        let (queued, others): (Vec<_>, Vec<_>) =
+            listeners.into_iter().flatten().partition(is_queued);
+        for listener in queued.into_iter().chain(others) {
             match listener {
                 Listener::Task(cell) => {
                     settle::cancel(cell, Cause::Token, Who::Watcher);
