@@ -318,7 +318,7 @@ for_each_test!(table, TESTS);
 
 /// Stamps the whole suite out as `#[test]`s for one kind, in a module of its own.
 ///
-/// ```ignore
+/// ```text
 /// tidegate_conformance::stamp_suite!(my_pool, MyKind::new());
 /// ```
 #[macro_export]

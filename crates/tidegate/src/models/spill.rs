@@ -103,10 +103,12 @@ fn dead_tasks_of_the_spill_make_no_lasting_room() {
 
 #[test]
 fn close_and_a_push_into_the_spill() {
-    explore(&["accepted", "refused"], |seen| {
-        let (queue, _owners) = full_of_dead(2);
+    explore(&["by the spill", "by the ring", "refused"], |seen| {
+        let queue = Arc::new(Queue::with_slots(4, 2));
+        push(&queue, 1).unwrap();
+        push(&queue, 2).unwrap();
         let (accepted, found) = together!(
-            [queue] usize::from(push(&queue, 1).is_ok()),
+            [queue] usize::from(push(&queue, 3).is_ok()),
             [queue] {
                 queue.close();
                 let mut found = 0;
@@ -119,8 +121,12 @@ fn close_and_a_push_into_the_spill() {
                 found
             },
         );
-        assert_eq!(found, accepted, "lost, or accepted after drained was seen");
-        seen.met(if accepted == 1 { "accepted" } else { "refused" });
-        assert_eq!(push(&queue, 2), Err(NoRoom::Closed));
+        assert_eq!(found, 2 + accepted, "lost, or accepted after drained was seen");
+        seen.met(match (accepted, queue.tickets()) {
+            (0, _) => "refused",
+            (_, 2) => "by the spill",
+            _ => "by the ring",
+        });
+        assert_eq!(push(&queue, 4), Err(NoRoom::Closed));
     });
 }
