@@ -15,7 +15,7 @@ use crate::parker::Parker;
 use crate::queue::{NoRoom, Queue, Standing};
 use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::{Lock, Padded, snooze, steps};
+use crate::sync::{Lock, MODELLED, Padded, snooze, steps};
 
 /// Below this bound every place that comes free is announced at once.
 const HYSTERESIS_FROM: u64 = 64;
@@ -112,7 +112,8 @@ impl Lobby {
         }
         let number = self.join(parker);
         let mut first_since = None;
-        let naps = Clock::system();
+        // A model checker knows no real time.
+        let naps = if MODELLED { clock.clone() } else { Clock::system() };
         let mut nap = 0;
         let end = loop {
             let first = self.line.lock().waiters.front().is_some_and(|w| w.0 == number);

@@ -196,15 +196,19 @@ scenarios! {
         let first = pool.submit(move || inside.pass()).unwrap();
         let submitters = [1, 2].map(|n| {
             let pool = pool.clone();
-            thread::spawn(move || match pool.submit(move || n) {
-                Ok(handle) => assert_eq!(handle.wait().unwrap(), n),
-                Err(refused) => assert_eq!(refused.reason(), Reason::Closed),
-            })
+            thread::spawn(move || pool.submit(move || n))
         });
         pool.close();
+        // Nobody makes room before the gate is open: only the closing can end their wait.
+        let offers = submitters.map(|submitter| submitter.join().unwrap());
         gate.open();
+        for offer in offers {
+            match offer {
+                Ok(handle) => assert!(handle.wait().unwrap() > 0),
+                Err(refused) => assert_eq!(refused.reason(), Reason::Closed),
+            }
+        }
         first.wait().unwrap();
-        submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
         finish(&pool, Shutdown::light());
     }
 
