@@ -61,7 +61,7 @@ impl Core {
                 let offer = Offer { patience, ..Offer::default() };
                 self.offer(crate::job::Plain(work), false, offer)
                     .map(|_| ())
-                    .map_err(|r| r.map_work(Work::into_inner))
+                    .map_err(|r| r.map_work(Work::into_closure))
             }
         }
     }
@@ -103,7 +103,7 @@ impl Core {
                 let offer = Offer { patience, ..Offer::default() };
                 self.offer(crate::job::Plain(work), false, offer)
                     .map(|_| ())
-                    .map_err(|r| r.map_work(Work::into_inner))
+                    .map_err(|r| r.map_work(Work::into_closure))
             }
         }
     }

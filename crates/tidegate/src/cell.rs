@@ -52,6 +52,10 @@ const CAUSE_SHIFT: u32 = 8;
 const KIND_SHIFT: u32 = 12;
 const GENERATION_SHIFT: u32 = 16;
 
+/// 55 bits of microseconds hold whatever 64 bits of nanoseconds can say.
+const STAMP_SHIFT: u32 = 9;
+const STAMP_TAG: u64 = (1 << STAMP_SHIFT) - 1;
+
 /// How a settled cell's payload is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -89,9 +93,9 @@ impl Kind {
 
 /// Functions that know the types of one task.
 pub(crate) struct Ops {
-    /// Runs the work in `payload` and settles the cell.
+    /// Runs the work in `payload` and settles the cell; true if it panicked.
     #[cfg(not(tidegate_loom))]
-    pub(crate) run: unsafe fn(CellRef, &crate::settle::RunEnv<'_>),
+    pub(crate) run: unsafe fn(CellRef, &crate::settle::RunEnv<'_>) -> bool,
     /// Drops work that never ran.
     pub(crate) drop_work: unsafe fn(*mut Words),
     /// Drops a settled payload.
@@ -117,8 +121,8 @@ pub(crate) struct TaskCell {
     pub(crate) next: AtomicPtr<TaskCell>,
     /// Which thread runs it (`frames.rs`).
     pub(crate) runner: AtomicU64,
-    /// When it was told to stop, in ticks; 0 = not yet.
-    pub(crate) stopped_at: AtomicU64,
+    /// When it was told to stop (`stamp`); 0 = not yet.
+    stopped_at: AtomicU64,
     name: AtomicPtr<u8>,
     name_len: AtomicUsize,
     // second line
@@ -338,16 +342,28 @@ impl CellRef {
             if !self.is_mine(seen) || seen & PHASE != RUNNING || seen & STOP != 0 {
                 return None;
             }
-            // Before STOP is visible, so that whoever sees STOP finds a time. A stale
-            // requester can at worst bring the grace of a later stop forward by the
-            // instant of a race; the claim below still needs this generation.
-            let _ = cell.stopped_at.compare_exchange(0, now, SeqCst, Relaxed);
+            // Before STOP is visible, so that whoever sees STOP finds a time. A requester
+            // that comes too late for its life leaves a stamp that the next one replaces.
+            let found = cell.stopped_at.load(SeqCst);
+            if found & STAMP_TAG != self.generation & STAMP_TAG || found == 0 {
+                let _ = cell.stopped_at.compare_exchange(found, self.stamp(now), SeqCst, SeqCst);
+            }
             let next = seen | STOP | u64::from(cause.to_bits()) << CAUSE_SHIFT;
             match cell.word.compare_exchange(seen, next, SeqCst, Acquire) {
                 Ok(_) => return Some(seen & TOKEN != 0),
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// Microseconds, rounded up, and the end of the generation: a stamp names its life.
+    fn stamp(self, now: u64) -> u64 {
+        now.div_ceil(1_000) << STAMP_SHIFT | self.generation & STAMP_TAG
+    }
+
+    /// When this life, which was told to stop, was told: in ticks.
+    pub(crate) fn told_at(self) -> u64 {
+        (self.cell().stopped_at.load(SeqCst) >> STAMP_SHIFT).saturating_mul(1_000)
     }
 
     /// Notes that the running task has made a token; false if it was told to stop before,

@@ -86,6 +86,15 @@ pub(crate) struct Closing {
     pub(crate) hard_since: Option<Ticks>,
     /// A limit passed before everything was done.
     pub(crate) late: bool,
+    /// The shortest grace asked for; the pool's own may be shorter still.
+    pub(crate) grace: Duration,
+}
+
+impl Closing {
+    /// When whoever has not returned is given up, in a pool with this grace.
+    pub(crate) fn grace_ends(&self, pools: Duration) -> Ticks {
+        self.hard_since.map_or(Ticks::NEVER, |since| since.after(pools.min(self.grace)))
+    }
 }
 
 /// What a request changes.
@@ -106,7 +115,9 @@ pub(crate) fn escalate(current: Option<Closing>, how: Shutdown, now: Ticks) -> S
         hard_at: asked_limit,
         hard_since: None,
         late: false,
+        grace: how.grace_limit(),
     });
+    closing.grace = closing.grace.min(how.grace_limit());
     closing.mode = closing.mode.max(how.mode());
     closing.hard_at = closing.hard_at.min(asked_limit);
     if closing.mode == Mode::Hard && closing.hard_since.is_none() {
@@ -129,9 +140,22 @@ pub(crate) fn on_limit(closing: Closing, now: Ticks) -> Option<Step> {
     Some(step)
 }
 
-/// The share of the next of `left` pools (S5): time left ÷ pools left.
-pub(crate) fn share(left: Duration, pools_left: usize) -> Duration {
-    left / u32::try_from(pools_left.max(1)).unwrap_or(u32::MAX)
+/// What the next of several pools gets (S5): its limit, and what it may take on top.
+///
+/// The limit is the time left ÷ the pools left. Together they have `grace` on top of
+/// `within`; of what will be left of both after this limit, it may take its part.
+pub(crate) fn share(
+    within: Duration,
+    grace: Duration,
+    elapsed: Duration,
+    pools_left: usize,
+) -> (Duration, Duration) {
+    let parts = u32::try_from(pools_left.max(1)).unwrap_or(u32::MAX);
+    let left = within.saturating_sub(elapsed);
+    let limit = left / parts;
+    let grace_left = grace.saturating_sub(elapsed.saturating_sub(within));
+    let rest = (left - limit).saturating_add(grace_left);
+    (limit, grace.min(rest / parts))
 }
 
 // ---------------------------------------------------------------- workers
@@ -270,14 +294,36 @@ mod tests {
         assert_eq!(backoff(3, Duration::ZERO, Duration::ZERO, 7), Duration::ZERO);
     }
 
+    /// All pools overrun: each gets something, and all of them end within limit and grace.
     #[test]
-    fn s5_no_pool_is_left_without_a_share() {
-        let mut left = SECOND;
-        for pools_left in (1..=4).rev() {
-            let mine = share(left, pools_left);
-            assert!(!mine.is_zero());
-            left -= mine;
+    fn s5_no_pool_is_left_without_a_share_and_one_grace_is_for_all() {
+        for (within, grace) in [(1, 5), (30, 5), (10, 0), (0, 5), (7, 7), (0, 0)] {
+            let (within, grace) = (SECOND * within, SECOND * grace);
+            let mut elapsed = Duration::ZERO;
+            for pools_left in (1..=5).rev() {
+                let (limit, own) = share(within, grace, elapsed, pools_left);
+                assert!(own <= grace);
+                assert_eq!(limit + own == Duration::ZERO, within + grace == Duration::ZERO);
+                elapsed += limit + own;
+            }
+            assert!(elapsed <= within + grace, "{elapsed:?} of {within:?} + {grace:?}");
         }
+        // With time enough each has the whole grace.
+        assert_eq!(share(SECOND * 30, SECOND * 5, Duration::ZERO, 3), (SECOND * 10, SECOND * 5));
+        assert_eq!(share(SECOND * 30, SECOND * 5, SECOND * 15, 2).1, SECOND * 5);
+        let never = share(Duration::MAX, SECOND, SECOND, 1);
+        assert_eq!(never, (Duration::MAX - SECOND, SECOND), "no overflow");
+    }
+
+    #[test]
+    fn s5_the_shortest_grace_counts() {
+        let closing = escalate(None, Shutdown::hard().grace(SECOND), Ticks(0)).closing;
+        assert_eq!(closing.grace_ends(SECOND * 5), Ticks(0).after(SECOND));
+        assert_eq!(closing.grace_ends(SECOND / 2), Ticks(0).after(SECOND / 2));
+        let again = escalate(Some(closing), Shutdown::hard(), Ticks(7)).closing;
+        assert_eq!(again.grace_ends(SECOND * 5), Ticks(0).after(SECOND), "a weaker request");
+        let light = escalate(None, Shutdown::light(), Ticks(0)).closing;
+        assert_eq!(light.grace_ends(SECOND), Ticks::NEVER);
     }
 
     #[test]

@@ -126,10 +126,10 @@ unsafe fn call_inline<F: FnOnce()>(words: *mut Words, verb: Verb) {
 pub(crate) trait Work: Send {
     type Value: Send;
     type Error: Send;
-    type Inner;
+    type Closure;
     /// `state` points to the worker's state of the pool's type, or is null.
     fn run(self, state: *mut (), cx: &Cx) -> Result<Self::Value, Self::Error>;
-    fn into_inner(self) -> Self::Inner;
+    fn into_closure(self) -> Self::Closure;
     /// How an error that nobody collects is told to `on_unobserved`.
     fn describe(_error: &Self::Error) -> String {
         format!("an error of type {}", std::any::type_name::<Self::Error>())
@@ -141,12 +141,12 @@ pub(crate) struct Plain<F>(pub(crate) F);
 impl<T: Send, F: FnOnce() -> T + Send> Work for Plain<F> {
     type Value = T;
     type Error = Infallible;
-    type Inner = F;
+    type Closure = F;
     #[inline(always)]
     fn run(self, _: *mut (), _: &Cx) -> Result<T, Infallible> {
         Ok((self.0)())
     }
-    fn into_inner(self) -> F {
+    fn into_closure(self) -> F {
         self.0
     }
 }
@@ -156,12 +156,12 @@ pub(crate) struct Fallible<F>(pub(crate) F);
 impl<T: Send, E: Send, F: FnOnce() -> Result<T, E> + Send> Work for Fallible<F> {
     type Value = T;
     type Error = E;
-    type Inner = F;
+    type Closure = F;
     #[inline(always)]
     fn run(self, _: *mut (), _: &Cx) -> Result<T, E> {
         (self.0)()
     }
-    fn into_inner(self) -> F {
+    fn into_closure(self) -> F {
         self.0
     }
 }
@@ -171,12 +171,12 @@ pub(crate) struct WithCx<F>(pub(crate) F);
 impl<T: Send, F: FnOnce(&Cx) -> T + Send> Work for WithCx<F> {
     type Value = T;
     type Error = Infallible;
-    type Inner = F;
+    type Closure = F;
     #[inline(always)]
     fn run(self, _: *mut (), cx: &Cx) -> Result<T, Infallible> {
         Ok((self.0)(cx))
     }
-    fn into_inner(self) -> F {
+    fn into_closure(self) -> F {
         self.0
     }
 }
@@ -186,12 +186,12 @@ pub(crate) struct FallibleWithCx<F>(pub(crate) F);
 impl<T: Send, E: Send, F: FnOnce(&Cx) -> Result<T, E> + Send> Work for FallibleWithCx<F> {
     type Value = T;
     type Error = E;
-    type Inner = F;
+    type Closure = F;
     #[inline(always)]
     fn run(self, _: *mut (), cx: &Cx) -> Result<T, E> {
         (self.0)(cx)
     }
-    fn into_inner(self) -> F {
+    fn into_closure(self) -> F {
         self.0
     }
 }
@@ -205,12 +205,12 @@ where
 {
     type Value = W::Value;
     type Error = W::Error;
-    type Inner = W::Inner;
+    type Closure = W::Closure;
     fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
         self.0.run(state, cx)
     }
-    fn into_inner(self) -> W::Inner {
-        self.0.into_inner()
+    fn into_closure(self) -> W::Closure {
+        self.0.into_closure()
     }
     fn describe(error: &W::Error) -> String {
         // A user's Display may panic too (hazard 40).
@@ -224,14 +224,14 @@ pub(crate) struct WithState<F, S>(pub(crate) F, pub(crate) PhantomData<fn(&mut S
 impl<S, T: Send, F: FnOnce(&mut S, &Cx) -> T + Send> Work for WithState<F, S> {
     type Value = T;
     type Error = Infallible;
-    type Inner = F;
+    type Closure = F;
     fn run(self, state: *mut (), cx: &Cx) -> Result<T, Infallible> {
         // SAFETY: tasks of this type are only submitted to a `Pool<S>`, whose workers
         // pass their own `S`; a pool with state runs one task at a time per worker and
         // never runs tasks elsewhere (W1), so this is the only reference.
         Ok((self.0)(unsafe { &mut *state.cast::<S>() }, cx))
     }
-    fn into_inner(self) -> F {
+    fn into_closure(self) -> F {
         self.0
     }
 }
@@ -243,12 +243,12 @@ impl<S, T: Send, E: Send, F: FnOnce(&mut S, &Cx) -> Result<T, E> + Send> Work
 {
     type Value = T;
     type Error = E;
-    type Inner = F;
+    type Closure = F;
     fn run(self, state: *mut (), cx: &Cx) -> Result<T, E> {
         // SAFETY: as in `WithState`.
         (self.0)(unsafe { &mut *state.cast::<S>() }, cx)
     }
-    fn into_inner(self) -> F {
+    fn into_closure(self) -> F {
         self.0
     }
 }

@@ -8,19 +8,28 @@ use crate::report::{Report, Shutdown, ShutdownError};
 
 /// Something that can be drained within a time: a pool, or whatever wraps one.
 pub trait Drain {
-    /// Finishes what it has accepted, at most within `limit`, then stops.
-    fn drain(&self, limit: Duration) -> Result<Report, ShutdownError>;
+    /// Finishes what it has accepted, at most within `limit`, then stops: whatever does not
+    /// end by itself is told to, and given up after `grace`.
+    fn drain(&self, limit: Duration, grace: Duration) -> Result<Report, ShutdownError>;
+
+    /// How long those that are told to stop have by its own configuration.
+    fn grace(&self) -> Duration;
 }
 
 impl<S> Drain for Pool<S> {
-    fn drain(&self, limit: Duration) -> Result<Report, ShutdownError> {
-        self.shutdown(Shutdown::light().within(limit))
+    fn drain(&self, limit: Duration, grace: Duration) -> Result<Report, ShutdownError> {
+        self.shutdown(Shutdown::light().within(limit).grace(grace))
+    }
+
+    fn grace(&self) -> Duration {
+        self.core().config.grace
     }
 }
 
 /// Drains each in turn, in the order given: producers first. All of them share `within`;
 /// each gets the time left divided by the number left, so a slow first one can't leave the
-/// last with none. A pool that overruns its share turns Hard and may take its grace on top.
+/// last with none. A pool that overruns its share turns Hard and may take of the one grace
+/// that all have on top of `within`: the longest of theirs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,9 +47,11 @@ pub fn shutdown_in_order(
     within: Duration,
 ) -> Vec<Result<Report, ShutdownError>> {
     let began = Instant::now();
+    let grace = pools.iter().map(|pool| pool.grace()).max().unwrap_or_default();
     let each = pools.iter().enumerate().map(|(index, pool)| {
-        let left = within.saturating_sub(began.elapsed());
-        pool.drain(decide::share(left, pools.len() - index))
+        let left = pools.len() - index;
+        let (limit, grace) = decide::share(within, grace, began.elapsed(), left);
+        pool.drain(limit, grace)
     });
     each.collect()
 }

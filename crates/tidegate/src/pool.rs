@@ -124,10 +124,10 @@ impl<S> Pool<S> {
         &self,
         work: W,
         offer: Offer<'_>,
-    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Inner>> {
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
         match self.core().offer(work, true, offer) {
             Ok(cell) => Ok(Handle::new(cell, self.core().config.callers_may_help)),
-            Err(refused) => Err(refused.map_work(Work::into_inner)),
+            Err(refused) => Err(refused.map_work(Work::into_closure)),
         }
     }
 
@@ -135,10 +135,10 @@ impl<S> Pool<S> {
         &self,
         work: W,
         offer: Offer<'_>,
-    ) -> Result<(), Refused<W::Inner>> {
+    ) -> Result<(), Refused<W::Closure>> {
         match self.core().offer(work, false, offer) {
             Ok(_) => Ok(()),
-            Err(refused) => Err(refused.map_work(Work::into_inner)),
+            Err(refused) => Err(refused.map_work(Work::into_closure)),
         }
     }
 }
@@ -392,6 +392,9 @@ impl<S> Pool<S> {
                 entry.replace = replace;
             }
             let hard = if how == StopWorker::Hard { STOP_HARD } else { 0 };
+            if hard != 0 {
+                entry.line.hard_at.fetch_min(core.clock.now().0, SeqCst);
+            }
             entry.line.orders.fetch_or(STOP_AFTER_TASK | hard, SeqCst);
             Arc::clone(&entry.line)
         };
@@ -399,9 +402,7 @@ impl<S> Pool<S> {
             for cell in line.running_cells() {
                 core.tell(cell, Cause::WorkerStopped);
             }
-            if let Some(run) = line.inline_running() {
-                core.tell_inline(&line, run);
-            }
+            core.wake_supervisor();
         }
         core.lot.kick_all();
         Ok(())

@@ -28,9 +28,11 @@ pub(crate) enum Chore {
 #[derive(Debug, Default)]
 pub(crate) struct Reaper {
     chores: VecDeque<Chore>,
-    /// A thread is at work, or about to be.
-    busy: bool,
-    thread: Option<Joiner>,
+    /// Threads at work, or about to be: one, or two if the first hangs in user code.
+    busy: usize,
+    /// Threads whose joiner is not in `threads` yet.
+    starting: usize,
+    threads: Vec<Joiner>,
     /// Refused threads in a row.
     failures: u32,
 }
@@ -42,11 +44,12 @@ const HOPELESS_AFTER: u32 = 3;
 impl Reaper {
     /// Nothing to do and nobody at it.
     pub(crate) fn is_idle(&self) -> bool {
-        self.chores.is_empty() && !self.busy
+        self.chores.is_empty() && self.busy == 0 && self.starting == 0
     }
 
-    pub(crate) fn take_thread(&mut self) -> Option<Joiner> {
-        if self.busy { None } else { self.thread.take() }
+    /// Those that have left their loop; none that may hang.
+    pub(crate) fn take_idle_threads(&mut self) -> Vec<Joiner> {
+        if self.busy == 0 { std::mem::take(&mut self.threads) } else { Vec::new() }
     }
 }
 
@@ -61,32 +64,51 @@ impl Core {
     pub(crate) fn start_reaper(self: &Arc<Self>) {
         let old = {
             let mut reaper = self.reaper.lock();
-            if reaper.busy || reaper.chores.is_empty() {
+            if reaper.busy > 0 || reaper.chores.is_empty() {
                 return;
             }
-            reaper.busy = true;
-            reaper.thread.take()
+            reaper.busy += 1;
+            reaper.starting += 1;
+            std::mem::take(&mut reaper.threads)
         };
-        if let Some(old) = old
-            && !old.is_current()
+        old.into_iter().for_each(Joiner::join); // they have left their loops
+        self.start_reaper_thread();
+    }
+
+    /// At the end of a shutdown: somebody must do what a reaper that hangs, or gets no
+    /// core, has left undone. True if another thread was sent.
+    pub(crate) fn relieve_reaper(self: &Arc<Self>) -> bool {
         {
-            old.join(); // it has left its loop
+            let mut reaper = self.reaper.lock();
+            if reaper.busy != 1 || reaper.chores.is_empty() {
+                return false;
+            }
+            reaper.busy += 1;
+            reaper.starting += 1;
         }
+        self.start_reaper_thread()
+    }
+
+    /// The caller has counted it. True if it could be started.
+    fn start_reaper_thread(self: &Arc<Self>) -> bool {
         let core = Arc::clone(self);
         let name = format!("{}-reaper", self.name);
         let body = move || frames::enter(core.address(), None, || core.do_chores());
         let started = spawn::spawn(name, None, self.config.spawner.as_ref(), body);
         let mut reaper = self.reaper.lock();
+        reaper.starting -= 1;
         match started {
             Ok(thread) => {
-                reaper.thread = Some(thread);
+                reaper.threads.push(thread);
                 reaper.failures = 0;
+                true
             }
             Err(_) => {
-                reaper.busy = false;
+                reaper.busy -= 1;
                 reaper.failures += 1;
                 drop(reaper);
                 self.wake_supervisor();
+                false
             }
         }
     }
@@ -95,8 +117,8 @@ impl Core {
     pub(crate) fn do_chores_if_nobody_can(self: &Arc<Self>) {
         let mine = {
             let mut reaper = self.reaper.lock();
-            let mine = !reaper.busy && reaper.failures >= HOPELESS_AFTER;
-            reaper.busy |= mine;
+            let mine = reaper.busy == 0 && reaper.failures >= HOPELESS_AFTER;
+            reaper.busy += usize::from(mine);
             reaper.failures = if mine { 0 } else { reaper.failures };
             mine
         };
@@ -112,7 +134,7 @@ impl Core {
                 match reaper.chores.pop_front() {
                     Some(chore) => chore,
                     None => {
-                        reaper.busy = false;
+                        reaper.busy -= 1;
                         break;
                     }
                 }
@@ -120,14 +142,6 @@ impl Core {
             self.do_chore(chore);
         }
         self.wake_supervisor();
-    }
-
-    /// At the very end: what a reaper that hangs, or gets no core, has left undone.
-    pub(crate) fn do_remaining_chores(self: &Arc<Self>) {
-        let chores = std::mem::take(&mut self.reaper.lock().chores);
-        for chore in chores {
-            frames::enter(self.address(), None, || self.do_chore(chore));
-        }
     }
 
     fn do_chore(self: &Arc<Self>, chore: Chore) {

@@ -48,32 +48,44 @@ impl fmt::Display for Mode {
 pub struct Shutdown {
     mode: Mode,
     limit: Option<Duration>,
+    /// At most the pool's.
+    grace: Duration,
 }
 
 impl Shutdown {
+    const fn new(mode: Mode) -> Shutdown {
+        Shutdown { mode, limit: None, grace: Duration::MAX }
+    }
+
     /// Run what is queued, finish what runs; takes as long as it takes.
     #[must_use]
     pub const fn light() -> Shutdown {
-        Shutdown { mode: Mode::Light, limit: None }
+        Shutdown::new(Mode::Light)
     }
 
     /// Cancel what is queued, finish what runs; takes as long as it takes.
     #[must_use]
     pub const fn soft() -> Shutdown {
-        Shutdown { mode: Mode::Soft, limit: None }
+        Shutdown::new(Mode::Soft)
     }
 
     /// Cancel what is queued and tell what runs to stop; takes at most the grace.
     #[must_use]
     pub const fn hard() -> Shutdown {
-        Shutdown { mode: Mode::Hard, limit: None }
+        Shutdown::new(Mode::Hard)
     }
 
     /// Turn Hard after `limit`. `Duration::MAX` means never.
     #[must_use]
     pub const fn within(self, limit: Duration) -> Shutdown {
         let never = limit.as_nanos() == Duration::MAX.as_nanos();
-        Shutdown { mode: self.mode, limit: if never { None } else { Some(limit) } }
+        Shutdown { limit: if never { None } else { Some(limit) }, ..self }
+    }
+
+    /// Once it is Hard, give up after this grace, if the pool's own is not shorter still.
+    #[must_use]
+    pub const fn grace(self, grace: Duration) -> Shutdown {
+        Shutdown { grace, ..self }
     }
 
     /// The mode it begins with.
@@ -86,6 +98,10 @@ impl Shutdown {
     #[must_use]
     pub const fn limit(&self) -> Option<Duration> {
         self.limit
+    }
+
+    pub(crate) const fn grace_limit(&self) -> Duration {
+        self.grace
     }
 }
 

@@ -72,12 +72,14 @@ impl<W: Work> OpsOf<W> {
     };
 }
 
-unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) {
+unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     // SAFETY: the caller has claimed the start, so the payload is ours and holds a `W`.
     let work: W = cell.payload(|words| unsafe { take(words) });
     let cx = Cx::new(cell, env);
     let returned = quietly(|| work.run(env.state, &cx));
+    let panicked = returned.is_err();
     settle_returned::<W>(cell, env, returned, cx.started());
+    panicked
 }
 
 fn settle_returned<W: Work>(
@@ -164,6 +166,10 @@ fn finish(
         message: message(cell, kind),
         run_time,
     });
+    if matches!(kind, Kind::Cancelled | Kind::CancelledWithError) {
+        let name = cell.name().unwrap_or("");
+        core.note_cancelled(TaskInfo { id: task_id(cell), name, external_id: extras.external_id });
+    }
     drop(extras.cancelled_by);
     drop(extras.own_token);
     if callback.is_some() {

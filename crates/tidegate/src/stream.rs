@@ -139,13 +139,13 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
         Completion { key, id, outcome }
     }
 
-    fn add<W>(&mut self, work: W) -> Result<u64, Refused<W::Inner>>
+    fn add<W>(&mut self, work: W) -> Result<u64, Refused<W::Closure>>
     where
         W: Work<Value = T, Error = E> + 'static,
     {
         if self.open.len() >= self.window {
             let core = self.pool.core();
-            return Err(core.refuse(Reason::Full, work.into_inner()));
+            return Err(core.refuse(Reason::Full, work.into_closure()));
         }
         let key = self.next_key;
         let settled = Arc::clone(&self.settled);

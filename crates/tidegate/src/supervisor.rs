@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::cell::{CellRef, Kind};
 use crate::clock::Ticks;
-use crate::core::{Control, Core, HARD, STOPPING};
+use crate::core::{Core, HARD, STOPPING};
 use crate::decide::{self, Closing};
 use crate::event::Event;
 use crate::frames;
@@ -76,7 +76,11 @@ impl Core {
     /// Gives up tasks that were told to stop and did not return within the grace.
     fn abandon_overdue(self: &Arc<Self>, now: Ticks) -> Ticks {
         let grace = self.config.grace;
-        let hard_since = self.control.lock().closing.and_then(|c| c.hard_since);
+        let closing = self.control.lock().closing;
+        let hard_since = closing.and_then(|c| c.hard_since);
+        // Under Hard everybody's grace began with it, also for a task that was told a
+        // moment later because destructors ran first.
+        let hard_due = closing.map_or(Ticks::NEVER, |c| c.grace_ends(grace));
         let mut next = Ticks::NEVER;
         let mut chores = Vec::new();
         let mut newly_stuck = 0;
@@ -96,10 +100,7 @@ impl Core {
                     if !cell.was_told() {
                         continue;
                     }
-                    // Under Hard everybody's grace began with it, also for a task that was
-                    // told a moment later because destructors ran first.
-                    let told = Ticks(cell.cell().stopped_at.load(SeqCst));
-                    let due = hard_since.map_or(told, |hard| told.min(hard)).after(grace);
+                    let due = Ticks(cell.told_at()).after(grace).min(hard_due);
                     if due > now {
                         next = next.min(due);
                         continue;
@@ -112,11 +113,13 @@ impl Core {
                         gave_up.extend(info);
                     }
                 }
+                let due = Ticks(line.hard_at.load(SeqCst)).after(grace).min(hard_due);
+                // A task may begin just as its worker is told to stop: look again then.
+                next = next.min(if due > now { due } else { Ticks::NEVER });
                 if let Some(run) = line.inline_running() {
                     let asked = line.told_run.load(SeqCst) == run;
-                    let asked = asked.then(|| Ticks(line.told.load(SeqCst)));
-                    let told = asked.into_iter().chain(hard_since).min();
-                    let due = told.map_or(Ticks::NEVER, |at| at.after(grace));
+                    let asked = asked.then(|| Ticks(line.told.load(SeqCst)).after(grace));
+                    let due = due.min(asked.unwrap_or(Ticks::NEVER));
                     if due > now {
                         next = next.min(due);
                     } else {
@@ -336,7 +339,7 @@ impl Core {
             }
         };
         self.carry_out(step, Who::Watcher);
-        Some(now.after(self.config.grace))
+        Some(step.closing.grace_ends(self.config.grace))
     }
 
     fn carry_out(self: &Arc<Self>, step: decide::Step, who: Who) {
@@ -359,11 +362,6 @@ impl Core {
     /// Claims everything queued, then publishes.
     fn cancel_queued(self: &Arc<Self>, cause: Cause, who: Who) {
         let items = self.drain_queue(|cell: CellRef| cell.claim_queued(cause).is_some());
-        for item in &items {
-            if let crate::queue::Item::Cell(cell) = item {
-                self.control.lock().note_cancelled(*cell);
-            }
-        }
         for item in items {
             match who {
                 Who::Caller => settle::settle_item(item, Kind::Cancelled, Some(cause), self),
@@ -387,7 +385,7 @@ impl Core {
         let Some(closing) = self.control.lock().closing else {
             return Ok(Nap::Until(Ticks::NEVER));
         };
-        let overdue = closing.hard_since.map_or(Ticks::NEVER, |t| t.after(self.config.grace));
+        let overdue = closing.grace_ends(self.config.grace);
         let real_now = self.real_time.now();
         let last_call = match now >= overdue {
             false => Ticks::NEVER,
@@ -414,11 +412,13 @@ impl Core {
             let waiting = now < overdue;
             return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
         }
-        if real_now >= last_call {
-            self.do_remaining_chores();
+        if !done && real_now >= last_call && self.relieve_reaper() {
+            let last_call = real_now.after(LAST_CALL);
+            self.control.lock().last_call = Some(last_call);
+            return Ok(Nap::Really(last_call));
         }
-        let reaper = self.reaper.lock().take_thread();
-        if let Some(thread) = reaper {
+        let reapers = self.reaper.lock().take_idle_threads();
+        for thread in reapers {
             thread.join();
             self.roster.lock().joined += 1;
         }
@@ -463,10 +463,12 @@ fn still_running(roster: &Roster) -> Vec<TaskInfo> {
     stuck.flat_map(|e| e.stuck_in.iter().cloned()).take(Report::MAX_LISTED).collect()
 }
 
-impl Control {
-    fn note_cancelled(&mut self, cell: CellRef) {
-        if self.cancelled_tasks.len() < Report::MAX_LISTED {
-            self.cancelled_tasks.extend(settle::task_info(cell));
+impl Core {
+    /// S4: the report lists what was cancelled since the shutdown began.
+    pub(crate) fn note_cancelled(&self, task: TaskInfo) {
+        let mut control = self.control.lock();
+        if control.closing.is_some() && control.cancelled_tasks.len() < Report::MAX_LISTED {
+            control.cancelled_tasks.push(task);
         }
     }
 }

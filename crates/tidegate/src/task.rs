@@ -116,11 +116,11 @@ impl<'p, S: 'static> Task<'p, S> {
     fn handle<W: Work + 'static>(
         self,
         work: W,
-    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Inner>> {
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
         self.pool.submit_work(work, self.offer)
     }
 
-    fn detached<W: Work + 'static>(self, work: W) -> Result<(), Refused<W::Inner>> {
+    fn detached<W: Work + 'static>(self, work: W) -> Result<(), Refused<W::Closure>> {
         self.pool.spawn_work(work, self.offer)
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct WorkerLine {
     /// When an inline task was told to stop, and which one (its run word).
     pub(crate) told: AtomicU64,
     pub(crate) told_run: AtomicU64,
+    /// When STOP_HARD was ordered: from then on whatever runs here has been told.
+    pub(crate) hard_at: AtomicU64,
     /// Cell tasks above the lowest one, innermost last.
     on_top: Lock<Vec<CellRef>>,
 }
@@ -77,6 +79,7 @@ impl WorkerLine {
             orders: Padded(AtomicU32::new(0)),
             told: AtomicU64::new(0),
             told_run: AtomicU64::new(0),
+            hard_at: AtomicU64::new(u64::MAX),
             on_top: Lock::default(),
         })
     }
@@ -380,16 +383,15 @@ impl Worker {
 
     #[inline(always)]
     fn run_cell(&mut self, cell: CellRef) -> bool {
-        let before = self.line.hot.outcomes.panicked.load(Relaxed);
         self.line.begin(CELL);
         let state = self
             .state
             .as_deref_mut()
             .map_or(no_state(), |state| std::ptr::from_mut(state).cast::<()>());
         let env = RunEnv { core: &self.core, line: Some(&self.line), state };
-        run_claimed(cell, &env);
+        let panicked = run_claimed(cell, &env);
         self.line.end();
-        self.line.hot.outcomes.panicked.load(Relaxed) != before
+        panicked
     }
 }
 
@@ -398,8 +400,9 @@ pub(crate) fn no_state() -> *mut () {
     std::ptr::NonNull::<()>::dangling().as_ptr()
 }
 
-/// Runs a cell task that this thread has claimed, on top of whatever its stack holds.
-pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) {
+/// Runs a cell task that this thread has claimed, on top of whatever its stack holds; true
+/// if it panicked, also after it was given up.
+pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) -> bool {
     let runner = match env.line {
         Some(line) => line.hot.runner.load(Relaxed),
         None => frames::runner(),
@@ -416,10 +419,11 @@ pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) {
     }
     let run = cell.ops().run;
     // SAFETY: the claim makes this thread the owner of the payload, which `ops` is for.
-    unsafe { run(cell, env) };
+    let panicked = unsafe { run(cell, env) };
     if let Some(line) = env.line {
         line.pop(lowest);
     }
+    panicked
 }
 
 /// Counts a task that a waiting task of this worker runs on top of itself.

@@ -153,7 +153,8 @@ pub(crate) fn hazard_24_thread_locals_may_use_the_pool(cx: &Ctx) {
 /// What the children do; called from `main` with `--child`. False: no such child.
 pub(crate) fn play_child(name: &str) -> bool {
     crate::kit::install_quiet_hook();
-    let pool = Pool::builder("child").workers(2).build().expect("the pool starts");
+    let pool =
+        Pool::builder("child").workers(2).on_unobserved(|_| ()).build().expect("the pool starts");
     match name {
         "leaves-running-workers" => {
             let gate = Gate::new();

@@ -118,7 +118,7 @@ fn finish_and_two_stop_requests_agree() {
             Some(Cause::Handle) => seen.met("told by the handle"),
             Some(_) => {
                 seen.met("told by the token");
-                assert_ne!(life.cell().stopped_at.load(SeqCst), 0);
+                assert_ne!(life.told_at(), 0);
             }
         }
     });

@@ -11,6 +11,11 @@
 //! Between two operations of loom nothing can come in between, so a std atomic that is
 //! changed right after one counts as part of it.
 
+#![allow(
+    clippy::arc_with_non_send_sync,
+    reason = "the threads of a model take turns on one real thread"
+)]
+
 mod cell;
 mod lobby;
 mod parking;
