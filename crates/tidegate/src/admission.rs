@@ -129,14 +129,16 @@ impl Core {
             return Err(self.refuse(reason, work));
         }
         let cell = depot::take();
-        if offer.external_id.is_some() || offer.on_outcome.is_some() {
+        let has_extras =
+            offer.external_id.is_some() || offer.on_outcome.is_some() || offer.token.is_some();
+        if has_extras {
             let mut extras = extras::of_or_new(cell).lock();
             extras.external_id = offer.external_id.take();
             extras.on_outcome = offer.on_outcome.take();
         }
         // SAFETY: a free cell's payload is empty.
         let write = |words: *mut Words| unsafe { put(words, work) };
-        cell.fill(&OpsOf::<W>::OPS, self.address(), offer.name, handle, write);
+        cell.fill(&OpsOf::<W>::OPS, self.address(), offer.name, handle, has_extras, write);
         match self.queue.push_cell(cell, Standing::Newcomer) {
             Ok(()) => self.task_added(),
             Err(why) => {
@@ -254,13 +256,13 @@ impl Core {
                 None => {
                     self.ledger.on_caller.fetch_add(1, SeqCst);
                     self.ledger.started.fetch_add(1, SeqCst);
-                    self.callers.lock().push(cell);
+                    self.callers.lock().push((cell, frames::runner()));
                 }
             }
             let env = RunEnv { core: self, line, state: no_state() };
             frames::enter(self.address(), None, || run_claimed(cell, &env));
             if line.is_none() {
-                self.callers.lock().retain(|other| *other != cell);
+                self.callers.lock().retain(|(other, _)| *other != cell);
                 self.settled();
             }
         });

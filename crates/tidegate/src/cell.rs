@@ -1,7 +1,9 @@
 //! The task cell: one word that decides every race about one task.
 //!
 //! ```text
-//!  bits 16..64  generation: a reference that names an older life finds nothing
+//!  bits 18..64  generation: a reference that names an older life finds nothing
+//!  bit  17      EXTRAS   the second line holds extras of this life
+//!  bit  16      NAMED    the second line holds its name
 //!  bits 12..16  outcome kind, once Settled
 //!  bits  8..12  cause of the stop or of the cancellation (the first one stays)
 //!  bit   7      TAKING   the publisher is moving the waker out
@@ -20,8 +22,11 @@
 //!   once Settled. While Running it is empty (the closure is on a stack).
 //! - `waker`: the handle while WAKER and TAKING are off and the task is unsettled;
 //!   the publisher while TAKING.
-//! - everything else on the first line is atomic, because scans read it at any time
-//!   and check the generation afterwards.
+//! - everything else is atomic, because scans read it at any time and check the
+//!   generation afterwards.
+//!
+//! The life of a plain task touches the first cache line only: submitter, worker and
+//! waiter hand it to each other, and each line that travels costs as much as the task.
 //!
 //! A cell is freed by whoever comes second: the handle (collects or drops after
 //! Settled) or the publisher (finds HANDLE gone).
@@ -50,7 +55,9 @@ const TOKEN: u64 = 1 << 6;
 const TAKING: u64 = 1 << 7;
 const CAUSE_SHIFT: u32 = 8;
 const KIND_SHIFT: u32 = 12;
-const GENERATION_SHIFT: u32 = 16;
+const NAMED: u64 = 1 << 16;
+const EXTRAS: u64 = 1 << 17;
+const GENERATION_SHIFT: u32 = 18;
 
 /// 55 bits of microseconds hold whatever 64 bits of nanoseconds can say.
 const STAMP_SHIFT: u32 = 9;
@@ -117,19 +124,17 @@ pub(crate) struct TaskCell {
     ops: AtomicPtr<Ops>,
     /// The pool's core; only the winner of a claim may follow it.
     pub(crate) core: AtomicPtr<()>,
+    payload: RaceCell<Words>,
+    // second line
     /// In a free cell, the next free one.
     pub(crate) next: AtomicPtr<TaskCell>,
-    /// Which thread runs it (`frames.rs`).
-    pub(crate) runner: AtomicU64,
     /// When it was told to stop (`stamp`); 0 = not yet.
     stopped_at: AtomicU64,
     name: AtomicPtr<u8>,
     name_len: AtomicUsize,
-    // second line
     /// Lazily made, kept for the cell's next lives (`extras.rs`).
     pub(crate) extras: AtomicPtr<()>,
     waker: RaceCell<Option<Waker>>,
-    payload: RaceCell<Words>,
 }
 
 // SAFETY: the table at the top of this file says who may touch the two `RaceCell`s
@@ -144,14 +149,13 @@ impl TaskCell {
             word: AtomicU64::new(1 << GENERATION_SHIFT | FREE),
             ops: AtomicPtr::new(std::ptr::null_mut()),
             core: AtomicPtr::new(std::ptr::null_mut()),
+            payload: RaceCell::new([MaybeUninit::uninit(); crate::ring::INLINE_WORDS]),
             next: AtomicPtr::new(std::ptr::null_mut()),
-            runner: AtomicU64::new(0),
             stopped_at: AtomicU64::new(0),
             name: AtomicPtr::new(std::ptr::null_mut()),
             name_len: AtomicUsize::new(0),
             extras: AtomicPtr::new(std::ptr::null_mut()),
             waker: RaceCell::new(None),
-            payload: RaceCell::new([MaybeUninit::uninit(); crate::ring::INLINE_WORDS]),
         }
     }
 }
@@ -244,6 +248,7 @@ impl CellRef {
     // ------------------------------------------------------------ filling
 
     /// Makes a free cell a queued task. The word is stored last; the queue publishes it.
+    /// `extras`: they are filled already, or will be right after.
     #[inline(always)]
     pub(crate) fn fill(
         self,
@@ -251,21 +256,25 @@ impl CellRef {
         core: *const (),
         name: &'static str,
         handle: bool,
+        extras: bool,
         write: impl FnOnce(*mut Words),
     ) {
         let cell = self.cell();
         debug_assert_eq!(cell.word.load(Relaxed) & PHASE, FREE, "a cell was filled twice");
         cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
         cell.core.store(core.cast_mut(), Relaxed);
-        cell.stopped_at.store(0, Relaxed);
-        // Nobody's yet: the runner of a former life must not be taken for this one's.
-        cell.runner.store(0, Relaxed);
-        // Release: a scan that reads these also sees that the former life is over.
-        cell.name.store(name.as_ptr().cast_mut(), Release);
-        cell.name_len.store(name.len(), Release);
+        let mut flags = if handle { HANDLE } else { 0 };
+        if extras {
+            flags |= EXTRAS;
+        }
+        if !name.is_empty() {
+            flags |= NAMED;
+            // Release: a scan that reads these also sees that the former life is over.
+            cell.name.store(name.as_ptr().cast_mut(), Release);
+            cell.name_len.store(name.len(), Release);
+        }
         cell.payload.with_mut(write);
-        let handle = if handle { HANDLE } else { 0 };
-        cell.word.store(self.generation << GENERATION_SHIFT | handle | QUEUED, Release);
+        cell.word.store(self.generation << GENERATION_SHIFT | flags | QUEUED, Release);
     }
 
     /// Takes a cell back that the queue refused: nobody else has seen it.
@@ -275,6 +284,9 @@ impl CellRef {
 
     /// Ends this life. The caller owns the cell and has emptied the payload.
     pub(crate) fn retire(self) -> NonNull<TaskCell> {
+        if self.cell().word.load(Relaxed) & STOP != 0 {
+            self.cell().stopped_at.store(0, Relaxed);
+        }
         let next = (self.generation + 1) & (u64::MAX >> GENERATION_SHIFT);
         self.cell().word.store(next << GENERATION_SHIFT | FREE, Release);
         self.cell
@@ -431,9 +443,19 @@ impl CellRef {
         }
     }
 
+    /// Whether the extras hold something of this life: a task that was told to stop may
+    /// have made its token too late to say so.
+    pub(crate) fn has_extras(self) -> bool {
+        self.cell().word.load(Relaxed) & (EXTRAS | TOKEN | STOP) != 0
+    }
+
     /// The name, if this life still goes on after it was read.
     pub(crate) fn name(self) -> Option<&'static str> {
         let cell = self.cell();
+        let word = cell.word.load(Acquire);
+        if word & NAMED == 0 {
+            return self.is_mine(word).then_some("");
+        }
         let (name, len) = (cell.name.load(Acquire), cell.name_len.load(Acquire));
         if !self.is_mine(cell.word.load(Acquire)) || name.is_null() {
             return None;

@@ -68,6 +68,10 @@ impl Clock {
         Clock(Source::System(Instant::now()))
     }
 
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.0, Source::System(_))
+    }
+
     /// A clock that stands still until [`ManualClock::advance`] moves it.
     pub fn manual() -> (Clock, ManualClock) {
         let hand = Arc::new(Hand { state: Mutex::new((ORIGIN, Vec::new())) });

@@ -13,6 +13,7 @@ use crate::ledger::{Ledger, Reading, Totals};
 use crate::lobby::Lobby;
 use crate::lot::Lot;
 use crate::outcome::Cause;
+use crate::pace::Pace;
 use crate::panics::{Panic, quietly};
 use crate::parker::Parker;
 use crate::queue::Queue;
@@ -44,6 +45,7 @@ pub(crate) struct Core {
     pub(crate) real_time: Clock,
     pub(crate) queue: Queue,
     pub(crate) lot: Lot,
+    pub(crate) pace: Pace,
     pub(crate) lobby: Lobby,
     pub(crate) ledger: Ledger,
     pub(crate) flags: Padded<AtomicU32>,
@@ -52,8 +54,8 @@ pub(crate) struct Core {
     pub(crate) roster: Lock<Roster>,
     pub(crate) control: Lock<Control>,
     pub(crate) reaper: Lock<Reaper>,
-    /// Tasks that callers run on their own threads.
-    pub(crate) callers: Lock<Vec<CellRef>>,
+    /// Tasks that callers run on their own threads, and which (`frames.rs`).
+    pub(crate) callers: Lock<Vec<(CellRef, u64)>>,
     /// Who waits for which running task, by thread: for cycles (R9).
     pub(crate) waits: Lock<HashMap<u64, CellRef>>,
     /// Threads and futures that want to hear when something has settled.
@@ -94,6 +96,8 @@ impl Core {
             real_time: Clock::system(),
             queue: Queue::new(config.queue, config.workers),
             lot: Lot::new(),
+            // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
+            pace: Pace::new(config.clock.is_real() && config.queue > 0),
             lobby: Lobby::new(),
             ledger: Ledger::default(),
             flags: Padded(AtomicU32::new(0)),
@@ -146,9 +150,15 @@ impl Core {
     /// A task was published: somebody must be awake for it.
     #[inline(always)]
     pub(crate) fn task_added(&self) {
-        if self.lot.needs_wake() {
+        if self.lot.needs_wake() && !self.one_is_enough() {
             self.wake_for_task();
         }
+    }
+
+    /// Short mode, and a worker is active.
+    #[inline(always)]
+    pub(crate) fn one_is_enough(&self) -> bool {
+        self.pace.is_short() && !self.lot.all_asleep(self.target() as u64)
     }
 
     /// A wake-up costs a hundred short tasks: if somebody is at work, give it a moment.
@@ -171,6 +181,13 @@ impl Core {
             }
         }
         self.lot.wake_one();
+    }
+
+    /// A worker found a task after a rest: nothing may be stranded behind it.
+    pub(crate) fn wake_next(&self) {
+        if self.lot.needs_wake() && self.queue.looks_nonempty() && !self.one_is_enough() {
+            self.lot.wake_one();
+        }
     }
 
     /// Somebody who could have taken a task goes: pass it on.
@@ -240,6 +257,19 @@ impl Core {
             }
             _ => false,
         }
+    }
+
+    /// R9: the thread that runs a task (`frames.rs`), unless it is only about to.
+    pub(crate) fn runner_of(&self, cell: CellRef) -> Option<u64> {
+        let on_worker = {
+            let roster = self.roster.lock();
+            let mut lines = roster.entries.iter().map(|entry| &entry.line);
+            lines.find(|line| line.running_cells().contains(&cell)).map(|line| line.runner())
+        };
+        on_worker.or_else(|| {
+            let callers = self.callers.lock();
+            callers.iter().find(|(other, _)| *other == cell).map(|(_, runner)| *runner)
+        })
     }
 
     /// An inline task has no ear; it can only be given up after the grace.

@@ -227,7 +227,8 @@ fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
         let mut waits = core.waits.lock();
         let mut target = cell;
         while target.is_running() {
-            let runner = target.cell().runner.load(SeqCst);
+            // Who is only about to run it waits for nobody yet, and will see us.
+            let Some(runner) = core.runner_of(target) else { break };
             if runner == me {
                 return Err(WaitReason::WouldDeadlock);
             }

@@ -14,6 +14,8 @@ mod lot;
 #[cfg(all(test, tidegate_loom))]
 mod models;
 mod outcome;
+#[cfg(not(tidegate_loom))]
+mod pace;
 mod panics;
 mod parker;
 mod queue;

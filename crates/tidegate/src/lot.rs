@@ -80,9 +80,10 @@ impl Lot {
         sleeping(state) != 0 && searching(state) == 0
     }
 
-    /// True if every worker that has checked in sleeps.
+    /// True if every worker sleeps. If not, one of them will look at the queue after
+    /// whatever the caller has published by now: see `sleep`.
     pub(crate) fn all_asleep(&self, workers: u64) -> bool {
-        sleeping(self.state.load(Relaxed)) >= workers
+        sleeping(self.state.load(SeqCst)) >= workers
     }
 
     pub(crate) fn somebody_searches(&self) -> bool {
@@ -127,14 +128,20 @@ impl Lot {
     /// the caller counts as active again, and must pass on what it does not take.
     ///
     /// `first_step`: how long the first pause of the search is.
+    /// `aside`: the caller has stepped aside, and sleeps at once.
     pub(crate) fn rest(
         &self,
         first_step: u32,
+        aside: bool,
         workable: impl Fn() -> bool,
         called: impl Fn() -> bool,
     ) {
-        let mut searching = self.begin_search();
         let mut step = first_step;
+        let mut searching = match aside {
+            false => self.begin_search(),
+            true if self.doze(&called) == Awake::Called => return,
+            true => true,
+        };
         loop {
             while searching && step < SEARCH_STEPS {
                 if workable() {
@@ -156,6 +163,19 @@ impl Lot {
                 Awake::Searching => (searching, step) = (true, 0),
             }
         }
+    }
+
+    /// Counts an active worker as asleep if another one stays active. That one looks at the
+    /// queue before it sleeps, so nothing need be looked at here.
+    pub(crate) fn step_aside(&self, workers: u64) -> bool {
+        let mut state = self.state.load(SeqCst);
+        while sleeping(state) + searching(state) + 1 < workers {
+            match self.state.compare_exchange_weak(state, state + SLEEPING, SeqCst, SeqCst) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
     }
 
     /// Takes the right to search, if it is free.
@@ -201,6 +221,11 @@ impl Lot {
         if work() {
             self.wake_one();
         }
+        self.doze(called)
+    }
+
+    /// Sleeps, as one that is counted so.
+    pub(crate) fn doze(&self, called: impl Fn() -> bool) -> Awake {
         let mut step = 0;
         loop {
             let tokens = self.tokens.value.load(SeqCst);

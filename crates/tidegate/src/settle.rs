@@ -153,8 +153,7 @@ fn finish(
     core: &Arc<Core>,
     line: Option<&WorkerLine>,
 ) {
-    let has_extras = !cell.cell().extras.load(Relaxed).is_null();
-    let extras = if has_extras { extras::take(cell) } else { Extras::default() };
+    let extras = if cell.has_extras() { extras::take(cell) } else { Extras::default() };
     let callback = extras.on_outcome;
     let summary = callback.is_some().then(|| Summary {
         kind: public_kind(kind),

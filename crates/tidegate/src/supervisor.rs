@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::frames;
 use crate::ids::TaskInfo;
 use crate::outcome::Cause;
+use crate::pace::Looks;
 use crate::reaper::Chore;
 use crate::report::{Mode, Report};
 use crate::roster::{Phase, Roster};
@@ -30,9 +31,10 @@ const RETRY: Duration = Duration::from_millis(10);
 
 pub(crate) fn supervise(core: Arc<Core>) {
     let ending = Arc::clone(&core.ending);
+    let mut looks = Looks::default();
     let report = loop {
         match core.tick(core.clock.now()) {
-            Ok(Nap::Until(next)) => drop(core.supervisor.park_until(&core.clock, next)),
+            Ok(Nap::Until(next)) => core.sleep_until(next, &mut looks),
             Ok(Nap::Really(next)) => drop(core.supervisor.park_until(&core.real_time, next)),
             Err(report) => break report,
         }
@@ -51,6 +53,23 @@ enum Nap {
 }
 
 impl Core {
+    /// Sleeps until it is woken or that time; in short mode, with an eye on the queue.
+    fn sleep_until(&self, until: Ticks, looks: &mut Looks) {
+        while self.pace.is_short() {
+            let now = self.clock.now();
+            let due = looks.due(now);
+            if now >= due {
+                let turn = looks.look(now, self.queue.head(), self.queue.looks_nonempty());
+                if self.pace.turn(turn) {
+                    self.wake_for_rest();
+                }
+            } else if self.supervisor.park_until(&self.clock, due.min(until)) || until <= due {
+                return;
+            }
+        }
+        self.supervisor.park_until(&self.clock, until);
+    }
+
     /// Ok: look again at that time. Err: it is over.
     fn tick(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
         let mut next = self.abandon_overdue(now);
@@ -374,7 +393,8 @@ impl Core {
         let lines: Vec<_> =
             self.roster.lock().entries.iter().map(|entry| Arc::clone(&entry.line)).collect();
         let on_workers = lines.iter().flat_map(|line| line.running_cells());
-        let cells: Vec<_> = on_workers.chain(self.callers.lock().iter().copied()).collect();
+        let cells: Vec<_> =
+            on_workers.chain(self.callers.lock().iter().map(|(cell, _)| *cell)).collect();
         for cell in cells {
             self.tell(cell, Cause::Shutdown);
         }
@@ -431,7 +451,7 @@ impl Core {
             .callers
             .lock()
             .iter()
-            .filter_map(|cell| settle::task_info(*cell))
+            .filter_map(|(cell, _)| settle::task_info(*cell))
             .take(Report::MAX_LISTED)
             .collect();
         let control = self.control.lock();

@@ -11,12 +11,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::cell::{CellRef, Kind};
+use crate::clock::Ticks;
 use crate::core::{Core, HARD, PAUSED, STOPPING};
 use crate::frames;
 use crate::ids::{TaskId, WorkerId};
 use crate::job::{InlineJob, Verb};
 use crate::ledger::{Outcomes, bump};
 use crate::outcome::Cause;
+use crate::pace::{Stride, Turn};
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
 use crate::settle::RunEnv;
@@ -39,7 +41,7 @@ pub(crate) const STOP_HARD: u32 = 4;
 pub(crate) const STUCK: u32 = 2;
 
 /// Clocks are read once per this many tasks of a busy worker, and after each idle time.
-const CLOCK_EVERY: u64 = 32;
+const CLOCK_EVERY: u32 = 32;
 
 /// What one incarnation of a worker writes and others read.
 #[derive(Debug)]
@@ -90,6 +92,11 @@ impl WorkerLine {
 
     pub(crate) fn started(&self) -> u64 {
         self.hot.nested.load(Acquire) + (self.hot.run.load(Acquire) >> 2)
+    }
+
+    /// The thread's number (`frames.rs`).
+    pub(crate) fn runner(&self) -> u64 {
+        self.hot.runner.load(Acquire)
     }
 
     pub(crate) fn run_word(&self) -> u64 {
@@ -246,7 +253,8 @@ impl Worker {
 
     fn work(&mut self) -> End {
         let core = Arc::clone(&self.core);
-        let mut streak = 0u64;
+        let mut streak = 0u32;
+        let mut stride = Stride::default();
         // A worker of a `queue(0)` pool announces itself and must not do so twice.
         let hand_over = core.queue.bound() == 0;
         let mut announced = false;
@@ -281,21 +289,30 @@ impl Worker {
                 Some(item) => {
                     announced = false;
                     core.lobby.room_made(&core.queue);
-                    if streak.is_multiple_of(CLOCK_EVERY) {
-                        self.line.hot.since.store(core.clock.now().0, Relaxed);
+                    let sampled = streak.is_multiple_of(CLOCK_EVERY);
+                    if sampled {
+                        self.read_clock(streak, &mut stride);
                     }
-                    if streak == 0 && core.lot.needs_wake() && core.queue.looks_nonempty() {
-                        // Nothing may be stranded behind the task that we start now.
-                        core.lot.wake_one();
+                    if streak == 0 {
+                        core.wake_next();
                     }
-                    streak += 1;
+                    streak = streak.wrapping_add(1);
                     if let Err(cause) = self.run(item) {
                         core.wake_for_rest();
                         return End::Failed(cause);
                     }
+                    if sampled && core.pace.is_short() {
+                        // Surplus, if another one is active.
+                        if let Some(end) = self.rest(streak, true) {
+                            return end;
+                        }
+                    }
                 }
                 None => {
-                    if let Some(end) = self.rest(streak) {
+                    if streak > 4 && !streak.is_multiple_of(CLOCK_EVERY) {
+                        self.turn(&mut stride, core.clock.now(), streak % CLOCK_EVERY);
+                    }
+                    if let Some(end) = self.rest(streak, false) {
                         if announced {
                             core.queue.take_credit_back();
                         }
@@ -323,8 +340,31 @@ impl Worker {
         (orders & STOP_AFTER_TASK != 0).then_some(End::Ordered("stopped by request"))
     }
 
+    /// Once per `CLOCK_EVERY` tasks, and after each rest.
+    fn read_clock(&self, streak: u32, stride: &mut Stride) {
+        let now = self.core.clock.now();
+        self.line.hot.since.store(now.0, Relaxed);
+        match streak {
+            0 => stride.begin(now),
+            _ => self.turn(stride, now, CLOCK_EVERY),
+        }
+    }
+
+    fn turn(&self, stride: &mut Stride, now: Ticks, tasks: u32) {
+        let core = &*self.core;
+        let turn = stride.sample(now, tasks, core.lobby.waiting() > 0);
+        if core.pace.turn(turn) {
+            match turn {
+                Turn::Off => core.wake_for_rest(), // for the others it pays to be awake again
+                _ => core.wake_supervisor(),
+            }
+        }
+    }
+
     /// Nothing to do: search for a while, then sleep. Some: time to go.
-    fn rest(&self, streak: u64) -> Option<End> {
+    ///
+    /// `if_surplus`: only if another worker goes on.
+    fn rest(&self, streak: u32, if_surplus: bool) -> Option<End> {
         let core = &*self.core;
         core.lobby.wake_first();
         core.settled();
@@ -338,8 +378,11 @@ impl Worker {
             self.line.orders.load(SeqCst) != 0
                 || core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained()
         };
-        // A worker that was busy lets a few tasks gather before it looks again.
-        core.lot.rest(if streak > 4 { 5 } else { 0 }, workable, called);
+        let aside = core.pace.is_short() && core.lot.step_aside(core.target() as u64);
+        if aside || !if_surplus {
+            // A worker that was busy lets a few tasks gather before it looks again.
+            core.lot.rest(if streak > 4 { 5 } else { 0 }, aside, workable, called);
+        }
         None
     }
 
@@ -403,11 +446,6 @@ pub(crate) fn no_state() -> *mut () {
 /// Runs a cell task that this thread has claimed, on top of whatever its stack holds; true
 /// if it panicked, also after it was given up.
 pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) -> bool {
-    let runner = match env.line {
-        Some(line) => line.hot.runner.load(Relaxed),
-        None => frames::runner(),
-    };
-    cell.cell().runner.store(runner, Release);
     let lowest = env.line.is_some_and(|line| line.push(cell));
     // Told by a Hard that came between the claim and here: its walk may have missed us.
     fence(SeqCst);

@@ -145,7 +145,7 @@ fn fill(life: CellRef, name: &'static str, handle: bool) {
         // SAFETY: the words of a free cell are empty, and `fill` hands us a live pointer.
         unsafe { crate::job::put(words, 7u64) }
     };
-    life.fill(&NO_OPS, std::ptr::null(), name, handle, write);
+    life.fill(&NO_OPS, std::ptr::null(), name, handle, false, write);
 }
 
 static NO_OPS: Ops = Ops { drop_work: |_| (), drop_output: |_, _: Kind| (), describe: |_, _| None };

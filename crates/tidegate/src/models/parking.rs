@@ -48,7 +48,7 @@ impl House {
                 }
                 return Some(found);
             }
-            self.lot.rest(0, || self.queue.looks_nonempty(), &called);
+            self.lot.rest(0, false, || self.queue.looks_nonempty(), &called);
         }
     }
 }
@@ -210,6 +210,43 @@ fn a_look_that_is_overtaken_looks_again() {
             },
         );
         seen.met(if busy.0 { "the busy one was first" } else { "the busy one rested" });
+    });
+}
+
+/// Short mode: of two workers one may step aside without a look at the queue, and a submit
+/// that wakes nobody because one is active is right about that.
+#[test]
+fn the_one_who_stays_active_is_enough() {
+    explore(&["first aside", "second aside", "woken", "awake"], |seen| {
+        let house = House::new();
+        let done = Arc::new(AtomicU32::new(0));
+        let worker = |house: &House, done: &AtomicU32| {
+            let called = || done.load(SeqCst) != 0;
+            let aside = house.lot.step_aside(2);
+            if aside {
+                house.lot.rest(0, true, || house.queue.looks_nonempty(), called);
+            }
+            let found = house.work(called);
+            if found.is_some() {
+                done.store(1, SeqCst);
+                house.lot.kick_all();
+            }
+            (aside, found)
+        };
+        let (one, two, woke) = together!(
+            [house, done] worker(&house, &done),
+            [house, done] worker(&house, &done),
+            [house] {
+                push(&house.queue, 1).unwrap();
+                house.lot.needs_wake() && house.lot.all_asleep(2) && house.lot.wake_one()
+            },
+        );
+        assert_eq!(one.1.or(two.1), Some(1));
+        assert!(!(one.0 && two.0), "nobody stayed");
+        if one.0 || two.0 {
+            seen.met(if one.0 { "first aside" } else { "second aside" });
+        }
+        seen.met(if woke { "woken" } else { "awake" });
     });
 }
 

@@ -1,0 +1,225 @@
+//! Short mode: while tasks are so short that one worker does best, the others sleep.
+//!
+//! A wake-up costs as much as a hundred short tasks, and a second worker makes ring and
+//! cells travel between cores. So:
+//!
+//! ```text
+//!  on    a worker's last WINDOW tasks were short and came fast, and no submitter waits
+//!        → a submit wakes nobody as long as a worker is active,
+//!          and whoever finds out that another one is active goes to sleep
+//!  off   they were not, or one worker can't keep up (a submitter waits); or the
+//!        supervisor, who looks every LOOK while the mode is on, finds the queue standing
+//!        still behind a long task, or nothing to do
+//! ```
+//!
+//! Only the supervisor's looks bound how long a task can stand behind a long one while a
+//! worker sleeps (R7): two of them. It costs some CPU, which an idle pool does not pay.
+
+use std::time::Duration;
+
+use crate::clock::Ticks;
+use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::{MODELLED, Padded};
+
+/// Tasks that take less, on the average, overhead included, are short.
+const SHORT: Duration = Duration::from_nanos(250);
+/// They come fast if a worker gets one at least this often.
+const FAST: Duration = Duration::from_nanos(1_000);
+/// So many tasks decide.
+const WINDOW: u32 = 256;
+/// How often the supervisor looks.
+const LOOK: Duration = Duration::from_micros(300);
+/// After so many looks without any task the mode ends: the pool is idle.
+const IDLE_LOOKS: u32 = 10;
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    short: Padded<AtomicBool>,
+    possible: bool,
+}
+
+/// What a worker remembers of the tasks in its window.
+#[derive(Debug, Default)]
+pub(crate) struct Stride {
+    /// When the window began.
+    first: u64,
+    /// Until when `busy` has been counted.
+    last: u64,
+    busy: Duration,
+    tasks: u32,
+}
+
+/// What the supervisor remembers between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    last: u64,
+    head: u64,
+    idle: u32,
+}
+
+/// What a sample or a look leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Stay,
+    On,
+    Off,
+}
+
+impl Pace {
+    /// Off for good where a nap of `LOOK` can't be had, and where time is a test's.
+    pub(crate) fn new(real_time: bool) -> Self {
+        let possible = real_time && cfg!(unix) && !MODELLED;
+        Pace { short: Padded(AtomicBool::new(false)), possible }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Relaxed)
+    }
+
+    /// True if that changed something.
+    pub(crate) fn turn(&self, turn: Turn) -> bool {
+        match turn {
+            Turn::Stay => false,
+            Turn::On => self.possible && !self.short.swap(true, SeqCst),
+            Turn::Off => self.is_short() && self.short.swap(false, SeqCst),
+        }
+    }
+}
+
+impl Stride {
+    /// The first task after a rest begins.
+    pub(crate) fn begin(&mut self, now: Ticks) {
+        self.last = now.0;
+    }
+
+    /// `tasks` more have run since then, or since the last call.
+    pub(crate) fn sample(&mut self, now: Ticks, tasks: u32, submitters_wait: bool) -> Turn {
+        let took = now.since(Ticks(self.last));
+        self.last = now.0;
+        self.busy += took;
+        self.tasks += tasks;
+        if submitters_wait || took > 4 * SHORT * tasks {
+            self.start_over(now);
+            return Turn::Off;
+        }
+        if self.tasks < WINDOW {
+            return Turn::Stay;
+        }
+        let short = self.busy <= SHORT * self.tasks;
+        let fast = now.since(Ticks(self.first)) <= FAST * self.tasks;
+        self.start_over(now);
+        if short && fast { Turn::On } else { Turn::Off }
+    }
+
+    fn start_over(&mut self, now: Ticks) {
+        *self = Stride { first: now.0, last: now.0, ..Stride::default() };
+    }
+}
+
+impl Looks {
+    /// When to look next. Being woken in between does not put it off.
+    pub(crate) fn due(&mut self, now: Ticks) -> Ticks {
+        if now.since(Ticks(self.last)) > 2 * LOOK {
+            *self = Looks { last: now.0, ..Looks::default() }; // the mode was off meanwhile
+        }
+        Ticks(self.last).after(LOOK)
+    }
+
+    pub(crate) fn look(&mut self, now: Ticks, head: u64, waiting: bool) -> Turn {
+        self.last = now.0;
+        let moved = head != self.head;
+        self.head = head;
+        self.idle = if moved { 0 } else { self.idle + 1 };
+        if !moved && (waiting || self.idle >= IDLE_LOOKS) { Turn::Off } else { Turn::Stay }
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    fn after(us: u64) -> Ticks {
+        Ticks(1_000 * us)
+    }
+
+    /// Windows of eight samples of 32 tasks, `us` each, after a rest of `rest`.
+    fn window(stride: &mut Stride, from: u64, us: u64, rest: u64) -> (u64, Turn) {
+        let mut now = from;
+        for _ in 0..7 {
+            now += rest;
+            stride.begin(after(now));
+            now += us;
+            assert_eq!(stride.sample(after(now), 32, false), Turn::Stay);
+        }
+        now += rest;
+        stride.begin(after(now));
+        now += us;
+        (now, stride.sample(after(now), 32, false))
+    }
+
+    #[test]
+    fn short_tasks_that_come_fast_turn_it_on() {
+        let mut stride = Stride::default();
+        stride.start_over(after(0));
+        let (now, turn) = window(&mut stride, 0, 8, 0);
+        assert_eq!(turn, Turn::On, "250 ns each");
+        let (now, turn) = window(&mut stride, now, 9, 0);
+        assert_eq!(turn, Turn::Off, "280 ns each");
+        let (now, turn) = window(&mut stride, now, 8, 24);
+        assert_eq!(turn, Turn::On, "with rests, one each microsecond");
+        let (_, turn) = window(&mut stride, now, 8, 25);
+        assert_eq!(turn, Turn::Off, "too seldom");
+    }
+
+    #[test]
+    fn a_long_task_or_a_waiting_submitter_turns_it_off_at_once() {
+        let mut stride = Stride::default();
+        stride.start_over(after(0));
+        assert_eq!(stride.sample(after(32), 32, false), Turn::Stay);
+        assert_eq!(stride.sample(after(32 + 33), 32, false), Turn::Off);
+        assert_eq!(stride.sample(after(66), 32, true), Turn::Off);
+    }
+
+    #[test]
+    fn a_queue_that_stands_still_ends_it_at_the_second_look() {
+        let mut looks = Looks::default();
+        assert_eq!(looks.look(after(0), 7, true), Turn::Stay);
+        assert_eq!(looks.look(after(0), 8, true), Turn::Stay, "it moves");
+        assert_eq!(looks.look(after(0), 8, true), Turn::Off);
+    }
+
+    #[test]
+    fn looks_come_at_their_time_also_if_somebody_wakes_us() {
+        let mut looks = Looks::default();
+        assert_eq!(looks.due(after(5_000)), after(5_300));
+        assert_eq!(looks.due(after(5_200)), after(5_300));
+        looks.look(after(5_310), 7, true);
+        assert_eq!(looks.due(after(5_310)), after(5_610));
+        assert_eq!(looks.due(after(9_000)), after(9_300), "it was off in between");
+        assert_eq!(looks.look(after(9_300), 7, true), Turn::Stay, "and starts anew");
+    }
+
+    #[test]
+    fn an_idle_pool_leaves_it_after_a_while() {
+        let mut looks = Looks::default();
+        looks.look(after(0), 7, false);
+        for _ in 1..IDLE_LOOKS {
+            assert_eq!(looks.look(after(0), 7, false), Turn::Stay);
+        }
+        assert_eq!(looks.look(after(0), 7, false), Turn::Off);
+        assert_eq!(looks.look(after(0), 9, false), Turn::Stay);
+    }
+
+    #[test]
+    fn where_time_is_a_tests_it_stays_off() {
+        let pace = Pace::new(false);
+        assert!(!pace.turn(Turn::On) && !pace.is_short());
+        let pace = Pace::new(true);
+        assert_eq!(pace.turn(Turn::On), cfg!(unix));
+        assert!(!pace.turn(Turn::On), "once");
+        assert_eq!(pace.turn(Turn::Off), cfg!(unix));
+        assert!(!pace.turn(Turn::Off), "once");
+    }
+}
