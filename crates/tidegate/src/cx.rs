@@ -45,6 +45,9 @@ impl Cx {
         let name = cell.name().unwrap_or("");
         // A clock costs as much as a short task: only tasks that have a name pay for it.
         let started = (!name.is_empty()).then(|| env.core.clock.now());
+        if let (Some(line), Some(at)) = (env.line, started) {
+            line.running_since(at);
+        }
         Cx { cell, worker: env.line.map(|line| line.id), started, name }
     }
 

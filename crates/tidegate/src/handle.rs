@@ -168,6 +168,12 @@ impl<T, E> Handle<T, E> {
         Some(outcome)
     }
 
+    /// R9 for a stream: runs the task here if it is queued; true if it did.
+    pub(crate) fn run_inside(&self, core: &Arc<Core>) -> bool {
+        let queued = self.cell.filter(|cell| cell.is_queued());
+        queued.is_some_and(|cell| run_queued(cell, core).unwrap_or(false))
+    }
+
     fn block(&self, cell: CellRef) -> Result<(), WaitReason> {
         let pool = cell.cell().core.load(SeqCst);
         if frames::depth(pool) > 0 {
@@ -209,16 +215,8 @@ fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
         wait_asleep(cell, &Clock::system(), Ticks::NEVER);
         return Ok(());
     };
-    if cell.is_queued() {
-        if core.config.worker_state.is_some() || frames::depth(pool) >= MAX_DEPTH {
-            return Err(WaitReason::WouldDeadlock);
-        }
-        if cell.claim_start() {
-            core.queue.give_credit();
-            core.lobby.wake_first();
-            core.run_here(cell);
-            return Ok(());
-        }
+    if cell.is_queued() && run_queued(cell, &core)? {
+        return Ok(());
     }
     let me = frames::runner();
     {
@@ -242,6 +240,21 @@ fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
     wait_asleep(cell, &Clock::system(), Ticks::NEVER);
     core.waits.lock().remove(&me);
     Ok(())
+}
+
+/// Takes a queued task out and runs it on top of the waiting one; false if somebody else
+/// was first.
+fn run_queued(cell: CellRef, core: &Arc<Core>) -> Result<bool, WaitReason> {
+    if core.config.worker_state.is_some() || frames::depth(core.address()) >= MAX_DEPTH {
+        return Err(WaitReason::WouldDeadlock);
+    }
+    let claimed = cell.claim_start();
+    if claimed {
+        core.queue.give_credit();
+        core.lobby.wake_first();
+        core.run_here(cell);
+    }
+    Ok(claimed)
 }
 
 /// R10: outside the pool, in place of an idle worker, if ours is the only queued task.

@@ -24,7 +24,11 @@ use crate::sync::{MODELLED, Padded};
 
 /// Tasks that take less, on the average, overhead included, are short.
 const SHORT: Duration = Duration::from_nanos(250);
-/// They come fast if a worker gets one at least this often.
+/// Tasks that take more are not worth saving a look at the clock.
+const LONG: Duration = Duration::from_nanos(1_000);
+/// Otherwise it is read once for so many.
+const CLOCK_EVERY: u32 = 32;
+/// Short tasks come fast if a worker gets one at least this often.
 const FAST: Duration = Duration::from_nanos(1_000);
 /// So many tasks decide.
 const WINDOW: u32 = 256;
@@ -39,15 +43,18 @@ pub(crate) struct Pace {
     possible: bool,
 }
 
-/// What a worker remembers of the tasks in its window.
+/// What a worker remembers of its last tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Stride {
-    /// When the window began.
+    /// The last tasks were not worth saving a look at the clock.
+    long: bool,
+    going: bool,
+    /// Tasks in the window, since when, and how long they kept the worker busy.
+    tasks: u32,
     first: u64,
+    busy: Duration,
     /// Until when `busy` has been counted.
     last: u64,
-    busy: Duration,
-    tasks: u32,
 }
 
 /// What the supervisor remembers between two looks.
@@ -92,15 +99,29 @@ impl Stride {
     /// The first task after a rest begins.
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.last = now.0;
+        (self.long, self.going) = (false, false);
     }
 
-    /// `tasks` more have run since then, or since the last call.
-    pub(crate) fn sample(&mut self, now: Ticks, tasks: u32, submitters_wait: bool) -> Turn {
+    /// True from the second reading after a rest on.
+    pub(crate) fn is_going(&self) -> bool {
+        self.going
+    }
+
+    /// After how many tasks to read the clock again. Beside a long one a reading costs
+    /// nothing, and the roster gets its start.
+    pub(crate) fn every(&self) -> u32 {
+        if self.long { 1 } else { CLOCK_EVERY }
+    }
+
+    /// `ran` tasks since the last reading.
+    pub(crate) fn sample(&mut self, now: Ticks, ran: u32, submitters_wait: bool) -> Turn {
         let took = now.since(Ticks(self.last));
         self.last = now.0;
         self.busy += took;
-        self.tasks += tasks;
-        if submitters_wait || took > 4 * SHORT * tasks {
+        self.tasks += ran;
+        self.going = true;
+        self.long = took > LONG * ran;
+        if submitters_wait || self.long {
             self.start_over(now);
             return Turn::Off;
         }
@@ -114,7 +135,7 @@ impl Stride {
     }
 
     fn start_over(&mut self, now: Ticks) {
-        *self = Stride { first: now.0, last: now.0, ..Stride::default() };
+        (self.first, self.tasks, self.busy) = (now.0, 0, Duration::ZERO);
     }
 }
 
@@ -144,19 +165,25 @@ mod tests {
         Ticks(1_000 * us)
     }
 
-    /// Windows of eight samples of 32 tasks, `us` each, after a rest of `rest`.
+    /// 32 more tasks have run.
+    fn sample(stride: &mut Stride, us: u64) -> Turn {
+        stride.sample(after(us), 32, false)
+    }
+
+    /// A window of eight samples, `us` each, after a rest of `rest`.
     fn window(stride: &mut Stride, from: u64, us: u64, rest: u64) -> (u64, Turn) {
         let mut now = from;
-        for _ in 0..7 {
+        for left in (0..8).rev() {
             now += rest;
             stride.begin(after(now));
             now += us;
-            assert_eq!(stride.sample(after(now), 32, false), Turn::Stay);
+            let turn = sample(stride, now);
+            if left == 0 {
+                return (now, turn);
+            }
+            assert_eq!(turn, Turn::Stay);
         }
-        now += rest;
-        stride.begin(after(now));
-        now += us;
-        (now, stride.sample(after(now), 32, false))
+        unreachable!()
     }
 
     #[test]
@@ -176,10 +203,21 @@ mod tests {
     #[test]
     fn a_long_task_or_a_waiting_submitter_turns_it_off_at_once() {
         let mut stride = Stride::default();
-        stride.start_over(after(0));
-        assert_eq!(stride.sample(after(32), 32, false), Turn::Stay);
-        assert_eq!(stride.sample(after(32 + 33), 32, false), Turn::Off);
+        stride.begin(after(0));
+        assert_eq!(sample(&mut stride, 32), Turn::Stay);
+        assert_eq!(sample(&mut stride, 32 + 33), Turn::Off);
         assert_eq!(stride.sample(after(66), 32, true), Turn::Off);
+    }
+
+    #[test]
+    fn the_clock_is_read_beside_each_long_task() {
+        let mut stride = Stride::default();
+        stride.begin(after(0));
+        assert_eq!(stride.every(), CLOCK_EVERY);
+        sample(&mut stride, 1_000);
+        assert_eq!(stride.every(), 1);
+        stride.begin(after(2_000));
+        assert_eq!(stride.every(), CLOCK_EVERY, "a rest forgets that");
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn capture_backtraces() {
 }
 
 /// Runs `f`; a panic in it becomes a value.
-#[inline]
+#[inline(always)]
 pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     catch(f).map_err(|(payload, backtrace)| Panic::new(payload, backtrace))
 }
@@ -157,7 +157,7 @@ fn message_of(payload: &(dyn Any + Send)) -> Cow<'static, str> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn catch<R>(f: impl FnOnce() -> R) -> Result<R, (Payload, Option<Box<Backtrace>>)> {
     let frame = capture::wanted().then(capture::enter);
     // Unwind safety: `f` is gone afterwards, and what it shares with others is

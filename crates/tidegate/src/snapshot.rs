@@ -268,7 +268,8 @@ pub enum WorkerState {
         name: &'static str,
         /// The task's id, for `cancel_task`.
         id: TaskId,
-        /// How long it has run so far.
+        /// How long it has run so far. Exact if the task has a name, or if the last one took
+        /// more than a microsecond; otherwise it may include up to 31 short ones before it.
         since: Duration,
     },
     /// It was told to stop and ends after its task.

@@ -3,12 +3,13 @@
 //! Built from what is there: each task has a handle, kept here, and a callback that puts
 //! its number on the list of settled ones. The handle owns the value until `next` takes it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::event::wake_quietly;
+use crate::frames;
 use crate::handle::Handle;
 use crate::ids::TaskId;
 use crate::job::{Fallible, Plain, Work};
@@ -48,7 +49,7 @@ pub struct Completions<T, E, S = ()> {
     pool: Pool<S>,
     window: usize,
     next_key: u64,
-    open: HashMap<u64, Handle<T, E>>,
+    open: BTreeMap<u64, Handle<T, E>>,
     settled: Arc<Settled>,
 }
 
@@ -72,7 +73,7 @@ struct Settled {
 impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     pub(crate) fn new(pool: Pool<S>, window: usize) -> Self {
         let settled = Arc::new(Settled::default());
-        Completions { pool, window, next_key: 0, open: HashMap::new(), settled }
+        Completions { pool, window, next_key: 0, open: BTreeMap::new(), settled }
     }
 
     /// Submits a closure that returns a `Result`; gives its number.
@@ -90,10 +91,15 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
 
     /// The next outcome; waits for it. `None` if nothing is in flight.
     ///
-    /// A thread inside a task of the same pool must not wait here: use
-    /// [`try_next`](Completions::try_next), or collect outside.
+    /// Inside a task of the same pool it runs one of its own queued tasks instead of
+    /// waiting, as [`Handle::wait`] does. In a pool with worker state it can't: there, with
+    /// every worker waiting, nobody would be left; collect outside.
     #[allow(clippy::should_implement_trait, reason = "it is one: see the Iterator impl")]
     pub fn next(&mut self) -> Option<Completion<T, E>> {
+        let core = Arc::clone(self.pool.core());
+        if frames::depth(core.address()) > 0 && self.settled.state.lock().0.is_empty() {
+            let _ = self.open.values().any(|handle| handle.run_inside(&core));
+        }
         with_parker(|parker, waker| {
             loop {
                 match self.poll_next(&mut Context::from_waker(waker)) {

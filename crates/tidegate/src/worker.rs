@@ -40,9 +40,6 @@ pub(crate) const STOP_HARD: u32 = 4;
 /// Its task was abandoned; the roster has the last word.
 pub(crate) const STUCK: u32 = 2;
 
-/// Clocks are read once per this many tasks of a busy worker, and after each idle time.
-const CLOCK_EVERY: u32 = 32;
-
 /// What one incarnation of a worker writes and others read.
 #[derive(Debug)]
 pub(crate) struct WorkerLine {
@@ -101,6 +98,11 @@ impl WorkerLine {
 
     pub(crate) fn run_word(&self) -> u64 {
         self.hot.run.load(SeqCst)
+    }
+
+    /// A task with a name begins.
+    pub(crate) fn running_since(&self, at: Ticks) {
+        self.hot.since.store(at.0, Relaxed);
     }
 
     pub(crate) fn since(&self) -> u64 {
@@ -253,8 +255,9 @@ impl Worker {
 
     fn work(&mut self) -> End {
         let core = Arc::clone(&self.core);
-        let mut streak = 0u32;
         let mut stride = Stride::default();
+        // Tasks since the clock was read, and after how many to read it again.
+        let (mut ran, mut every) = (0, 0);
         // A worker of a `queue(0)` pool announces itself and must not do so twice.
         let hand_over = core.queue.bound() == 0;
         let mut announced = false;
@@ -289,36 +292,29 @@ impl Worker {
                 Some(item) => {
                     announced = false;
                     core.lobby.room_made(&core.queue);
-                    let sampled = streak.is_multiple_of(CLOCK_EVERY);
-                    if sampled {
-                        self.read_clock(streak, &mut stride);
+                    let due = ran >= every;
+                    if due {
+                        every = self.read_clock(&mut stride, ran);
+                        ran = 0;
                     }
-                    if streak == 0 {
-                        core.wake_next();
-                    }
-                    streak = streak.wrapping_add(1);
                     if let Err(cause) = self.run(item) {
                         core.wake_for_rest();
                         return End::Failed(cause);
                     }
-                    if sampled && core.pace.is_short() {
-                        // Surplus, if another one is active.
-                        if let Some(end) = self.rest(streak, true) {
-                            return end;
-                        }
+                    ran += 1;
+                    if due && core.pace.is_short() && self.step_aside() {
+                        self.sleep_awhile(0, true);
+                        (ran, every) = (0, 0);
                     }
                 }
                 None => {
-                    if streak > 4 && !streak.is_multiple_of(CLOCK_EVERY) {
-                        self.turn(&mut stride, core.clock.now(), streak % CLOCK_EVERY);
-                    }
-                    if let Some(end) = self.rest(streak, false) {
+                    if let Some(end) = self.rest(&mut stride, ran) {
                         if announced {
                             core.queue.take_credit_back();
                         }
                         return end;
                     }
-                    streak = 0;
+                    (ran, every) = (0, 0);
                 }
             }
         }
@@ -340,19 +336,24 @@ impl Worker {
         (orders & STOP_AFTER_TASK != 0).then_some(End::Ordered("stopped by request"))
     }
 
-    /// Once per `CLOCK_EVERY` tasks, and after each rest.
-    fn read_clock(&self, streak: u32, stride: &mut Stride) {
+    /// Once per many short tasks, and before the first after a rest. After how many more to
+    /// read it again?
+    #[inline(never)]
+    fn read_clock(&self, stride: &mut Stride, ran: u32) -> u32 {
         let now = self.core.clock.now();
-        self.line.hot.since.store(now.0, Relaxed);
-        match streak {
-            0 => stride.begin(now),
-            _ => self.turn(stride, now, CLOCK_EVERY),
+        self.line.running_since(now);
+        if ran > 0 {
+            self.turn(stride, now, ran);
+        } else {
+            stride.begin(now);
+            self.core.wake_next();
         }
+        stride.every()
     }
 
-    fn turn(&self, stride: &mut Stride, now: Ticks, tasks: u32) {
+    fn turn(&self, stride: &mut Stride, now: Ticks, ran: u32) {
         let core = &*self.core;
-        let turn = stride.sample(now, tasks, core.lobby.waiting() > 0);
+        let turn = stride.sample(now, ran, core.lobby.waiting() > 0);
         if core.pace.turn(turn) {
             match turn {
                 Turn::Off => core.wake_for_rest(), // for the others it pays to be awake again
@@ -361,10 +362,15 @@ impl Worker {
         }
     }
 
+    /// Short mode: counts as asleep from now on, if another worker is active.
+    fn step_aside(&self) -> bool {
+        self.core.settled(); // what we counted
+        self.core.lot.step_aside(self.core.target() as u64)
+    }
+
     /// Nothing to do: search for a while, then sleep. Some: time to go.
-    ///
-    /// `if_surplus`: only if another worker goes on.
-    fn rest(&self, streak: u32, if_surplus: bool) -> Option<End> {
+    #[inline(never)]
+    fn rest(&self, stride: &mut Stride, ran: u32) -> Option<End> {
         let core = &*self.core;
         core.lobby.wake_first();
         core.settled();
@@ -373,19 +379,28 @@ impl Worker {
             core.lot.kick_all();
             return Some(End::Ordered("shutdown"));
         }
+        if ran > 4 {
+            self.turn(stride, core.clock.now(), ran);
+        }
+        let was_busy = ran > 4 || stride.is_going();
+        let aside = core.pace.is_short() && self.step_aside();
+        // A worker that was busy lets a few tasks gather before it looks again.
+        self.sleep_awhile(if was_busy { 5 } else { 0 }, aside);
+        None
+    }
+
+    /// Until there is work, or an order.
+    fn sleep_awhile(&self, first_step: u32, aside: bool) {
+        let core = &*self.core;
         let workable = || core.flags.load(SeqCst) & PAUSED == 0 && core.queue.looks_nonempty();
         let called = || {
             self.line.orders.load(SeqCst) != 0
                 || core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained()
         };
-        let aside = core.pace.is_short() && core.lot.step_aside(core.target() as u64);
-        if aside || !if_surplus {
-            // A worker that was busy lets a few tasks gather before it looks again.
-            core.lot.rest(if streak > 4 { 5 } else { 0 }, aside, workable, called);
-        }
-        None
+        core.lot.rest(first_step, aside, workable, called);
     }
 
+    #[inline(always)]
     fn run(&mut self, item: Item) -> Result<(), String> {
         let panicked = match item {
             Item::Inline(job) => self.run_inline(job),
