@@ -23,7 +23,7 @@ use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::snooze;
 use crate::task::Offer;
 use crate::token::Listener;
-use crate::worker::{count_nested, no_state, run_claimed};
+use crate::worker::{no_state, run_claimed};
 
 /// How long an offer may wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,7 +251,7 @@ impl Core {
             match line {
                 Some(line) => {
                     self.ledger.nested.fetch_add(1, SeqCst);
-                    count_nested(line);
+                    line.count_nested();
                 }
                 None => {
                     self.ledger.on_caller.fetch_add(1, SeqCst);

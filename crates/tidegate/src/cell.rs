@@ -37,24 +37,24 @@ use std::task::Waker;
 
 use crate::job::Words;
 use crate::outcome::Cause;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::sync::RaceCell;
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-use crate::sync::{RaceCell, snooze};
 
-const PHASE: u64 = 0b111;
+pub(crate) const PHASE: u64 = 0b111;
 const FREE: u64 = 0;
 const QUEUED: u64 = 1;
 const RUNNING: u64 = 2;
-const SETTLING: u64 = 3;
-const SETTLED: u64 = 4;
+pub(crate) const SETTLING: u64 = 3;
+pub(crate) const SETTLED: u64 = 4;
 
-const HANDLE: u64 = 1 << 3;
-const WAKER: u64 = 1 << 4;
+pub(crate) const HANDLE: u64 = 1 << 3;
+pub(crate) const WAKER: u64 = 1 << 4;
 const STOP: u64 = 1 << 5;
 const TOKEN: u64 = 1 << 6;
-const TAKING: u64 = 1 << 7;
+pub(crate) const TAKING: u64 = 1 << 7;
 const CAUSE_SHIFT: u32 = 8;
-const KIND_SHIFT: u32 = 12;
+pub(crate) const KIND_SHIFT: u32 = 12;
 const NAMED: u64 = 1 << 16;
 const EXTRAS: u64 = 1 << 17;
 const GENERATION_SHIFT: u32 = 18;
@@ -120,7 +120,7 @@ impl std::fmt::Debug for Ops {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(crate) struct TaskCell {
-    word: AtomicU64,
+    pub(crate) word: AtomicU64,
     ops: AtomicPtr<Ops>,
     /// The pool's core; only the winner of a claim may follow it.
     pub(crate) core: AtomicPtr<()>,
@@ -134,7 +134,7 @@ pub(crate) struct TaskCell {
     name_len: AtomicUsize,
     /// Lazily made, kept for the cell's next lives (`extras.rs`).
     pub(crate) extras: AtomicPtr<()>,
-    waker: RaceCell<Option<Waker>>,
+    pub(crate) waker: RaceCell<Option<Waker>>,
 }
 
 // SAFETY: the table at the top of this file says who may touch the two `RaceCell`s
@@ -191,15 +191,6 @@ fn cause_of(word: u64) -> Cause {
         0 => Cause::Shutdown,
         bits => Cause::from_bits(bits),
     }
-}
-
-/// What the publisher has to do after the flip.
-#[derive(Debug)]
-pub(crate) enum Published {
-    /// The handle will free the cell; wake this waiter, if any.
-    ToHandle(Option<Waker>),
-    /// Nobody will collect: the publisher drops the payload and frees the cell.
-    Unclaimed,
 }
 
 /// What a handle found.
@@ -477,109 +468,5 @@ impl CellRef {
     #[inline(always)]
     pub(crate) fn payload<R>(self, f: impl FnOnce(*mut Words) -> R) -> R {
         self.cell().payload.with_mut(f)
-    }
-
-    // ------------------------------------------------------------ publishing
-
-    /// Settling → Settled. The payload is stored; after this the cell is not ours.
-    pub(crate) fn publish(self, kind: Kind) -> Published {
-        let cell = self.cell();
-        let mut taken = None;
-        let mut seen = cell.word.load(Acquire);
-        loop {
-            debug_assert_eq!(seen & PHASE, SETTLING, "published without a claim");
-            if seen & HANDLE == 0 {
-                return Published::Unclaimed;
-            }
-            let settled = (seen & !(PHASE | TAKING)) | SETTLED | (kind as u64) << KIND_SHIFT;
-            let next = if seen & WAKER != 0 { (seen & !WAKER) | TAKING } else { settled };
-            match cell.word.compare_exchange(seen, next, AcqRel, Acquire) {
-                Ok(_) if next == settled => return Published::ToHandle(taken),
-                Ok(_) => {
-                    // SAFETY: TAKING gives the slot to us; the handle waits it out.
-                    taken = cell.waker.with_mut(|w| unsafe { (*w).take() });
-                    seen = next;
-                }
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    // ------------------------------------------------------------ the handle's side
-
-    /// Leaves a waker for the publisher; true once it is settled instead.
-    ///
-    /// May run the user's `Waker::clone` and `drop`: call it with no lock held.
-    pub(crate) fn register(self, waker: &Waker) -> bool {
-        if self.withdraw_waker() {
-            return true;
-        }
-        let cell = self.cell();
-        // SAFETY: WAKER and TAKING are off and the task was unsettled when we last
-        // looked; only a set WAKER lets the publisher at the slot.
-        cell.waker.with_mut(|w| unsafe { *w = Some(waker.clone()) });
-        let mut seen = cell.word.load(Acquire);
-        loop {
-            if seen & PHASE == SETTLED {
-                // SAFETY: settled without WAKER: the publisher never came near the slot.
-                let unused = cell.waker.with_mut(|w| unsafe { (*w).take() });
-                crate::panics::drop_quietly(unused);
-                return true;
-            }
-            match cell.word.compare_exchange(seen, seen | WAKER, AcqRel, Acquire) {
-                Ok(_) => return false,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Takes a registered waker back and drops it; true if the task is settled.
-    pub(crate) fn withdraw_waker(self) -> bool {
-        let cell = self.cell();
-        let mut step = 0;
-        let mut seen = cell.word.load(Acquire);
-        loop {
-            if seen & PHASE == SETTLED {
-                return true;
-            }
-            if seen & TAKING != 0 {
-                // The publisher is between two stores.
-                snooze(step);
-                step += 1;
-                seen = cell.word.load(Acquire);
-                continue;
-            }
-            if seen & WAKER == 0 {
-                return false;
-            }
-            match cell.word.compare_exchange(seen, seen & !WAKER, AcqRel, Acquire) {
-                Ok(_) => {
-                    // SAFETY: we took WAKER off, so the slot is ours.
-                    let old = cell.waker.with_mut(|w| unsafe { (*w).take() });
-                    crate::panics::drop_quietly(old); // user code (hazard 83)
-                    return false;
-                }
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Gives up the handle. True: it was settled, so the caller drops the payload and
-    /// retires the cell. False: the publisher will.
-    pub(crate) fn detach(self) -> bool {
-        if self.withdraw_waker() {
-            return true;
-        }
-        let word = &self.cell().word;
-        let mut seen = word.load(Acquire);
-        loop {
-            if seen & PHASE == SETTLED {
-                return true;
-            }
-            match word.compare_exchange(seen, seen & !HANDLE, AcqRel, Acquire) {
-                Ok(_) => return false,
-                Err(now) => seen = now,
-            }
-        }
     }
 }

@@ -273,7 +273,7 @@ impl Core {
     }
 
     /// An inline task has no ear; it can only be given up after the grace.
-    pub(crate) fn tell_inline(&self, line: &crate::worker::WorkerLine, run: u64) {
+    pub(crate) fn tell_inline(&self, line: &crate::line::WorkerLine, run: u64) {
         if line.told_run.load(SeqCst) != run {
             // The time first: whoever finds the run finds its time.
             line.told.store(self.clock.now().0, SeqCst);

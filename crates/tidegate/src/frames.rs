@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use crate::worker::WorkerLine;
+use crate::line::WorkerLine;
 
 use crate::sync::per_thread;
 

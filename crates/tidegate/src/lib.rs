@@ -14,10 +14,9 @@ mod lot;
 #[cfg(all(test, tidegate_loom))]
 mod models;
 mod outcome;
-#[cfg(not(tidegate_loom))]
-mod pace;
 mod panics;
 mod parker;
+mod publish;
 mod queue;
 mod ring;
 mod sync;
@@ -50,7 +49,11 @@ mod handle;
 #[cfg(not(tidegate_loom))]
 mod ledger;
 #[cfg(not(tidegate_loom))]
+mod line;
+#[cfg(not(tidegate_loom))]
 mod order;
+#[cfg(not(tidegate_loom))]
+mod pace;
 #[cfg(not(tidegate_loom))]
 mod pool;
 #[cfg(not(tidegate_loom))]
@@ -63,12 +66,16 @@ mod report;
 mod roster;
 #[cfg(not(tidegate_loom))]
 mod settle;
+#[cfg(not(tidegate_loom))]
+mod shutdown;
 #[cfg(all(feature = "signal", not(any(tidegate_loom, tidegate_shuttle))))]
 mod signal;
 #[cfg(not(tidegate_loom))]
 mod snapshot;
 #[cfg(not(tidegate_loom))]
 mod spawn;
+#[cfg(not(tidegate_loom))]
+mod steer;
 #[cfg(not(tidegate_loom))]
 mod stream;
 #[cfg(not(tidegate_loom))]
@@ -93,12 +100,13 @@ mod public {
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
     pub use crate::panics::{Panic, capture_backtraces};
-    pub use crate::pool::{Pool, ShutdownFuture, StopWorker, WorkerError};
+    pub use crate::pool::{Pool, ShutdownFuture};
     pub use crate::refused::{Reason, Refused};
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
     pub use crate::snapshot::{PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};
+    pub use crate::steer::{StopWorker, WorkerError};
     pub use crate::stream::{Completion, Completions};
     pub use crate::task::Task;
     pub use crate::token::{Cancelled, Token};

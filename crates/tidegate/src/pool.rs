@@ -15,13 +15,11 @@ use crate::core::{Core, Ending, PAUSED};
 use crate::cx::Cx;
 use crate::frames;
 use crate::handle::Handle;
-use crate::ids::{TaskId, WorkerId};
+use crate::ids::TaskId;
 use crate::job::{Fallible, Plain, Told, WithState, Work};
-use crate::outcome::Cause;
 use crate::parker::with_parker;
 use crate::refused::Refused;
 use crate::report::{Report, Shutdown, ShutdownError};
-use crate::roster::Phase;
 use crate::settle::Who;
 use crate::snapshot::{PoolState, Snapshot, WorkerInfo};
 use crate::stream::Completions;
@@ -29,7 +27,6 @@ use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::{Offer, Task};
 use crate::token::Registration;
 use crate::unobserved::UnobservedKind;
-use crate::worker::{STOP_AFTER_TASK, STOP_HARD};
 
 /// A bounded set of worker threads that owns the work it accepts.
 ///
@@ -60,42 +57,6 @@ struct Owner {
     // The parent token's listener goes with us.
     _parent: Option<Registration>,
 }
-
-/// When a worker that is told to stop does so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopWorker {
-    /// After the task that it runs.
-    AfterTask,
-    /// Its task is told to stop, and abandoned after the grace.
-    Hard,
-}
-
-/// Why a worker could not be stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WorkerError {
-    /// There is no live worker with this id.
-    Unknown(WorkerId),
-    /// It is the last one: a pool without workers would strand its queue.
-    LastWorker(WorkerId),
-}
-
-impl fmt::Display for WorkerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WorkerError::Unknown(id) => {
-                write!(f, "no live worker has id {id}; ask `pool.roster()` for the present ones")
-            }
-            WorkerError::LastWorker(id) => write!(
-                f,
-                "worker {id} is the last one and its queue would be stranded; \
-                 recycle it, or shut the pool down"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for WorkerError {}
 
 impl Pool<()> {
     /// Describes a pool. The name is shown in reports and names the threads.
@@ -356,56 +317,6 @@ impl<S> Pool<S> {
     /// Where the pool is in its life.
     pub fn state(&self) -> PoolState {
         self.core().state()
-    }
-
-    /// Ends one worker for good: the pool has one less.
-    pub fn stop_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
-        self.order_stop(id, how, false)
-    }
-
-    /// Ends one worker and starts a fresh one in its place, with a fresh state.
-    pub fn recycle_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
-        self.order_stop(id, how, true)
-    }
-
-    fn order_stop(&self, id: WorkerId, how: StopWorker, replace: bool) -> Result<(), WorkerError> {
-        let core = self.core();
-        let line = {
-            let mut roster = core.roster.lock();
-            let positions = roster.positions();
-            let live = |entry: &&mut crate::roster::Entry| {
-                matches!(entry.phase, Phase::Live | Phase::Starting)
-                    && (how == StopWorker::Hard || !entry.line.ordered(STOP_AFTER_TASK))
-            };
-            let Some(entry) = roster.find(id).filter(live) else {
-                return Err(WorkerError::Unknown(id));
-            };
-            // A stop that turns Hard has been counted before.
-            let first = !entry.line.ordered(STOP_AFTER_TASK);
-            if !replace && first {
-                if positions <= 1 || core.target() <= 1 {
-                    return Err(WorkerError::LastWorker(id));
-                }
-                core.set_target(core.target() - 1);
-            }
-            if first {
-                entry.replace = replace;
-            }
-            let hard = if how == StopWorker::Hard { STOP_HARD } else { 0 };
-            if hard != 0 {
-                entry.line.hard_at.fetch_min(core.clock.now().0, SeqCst);
-            }
-            entry.line.orders.fetch_or(STOP_AFTER_TASK | hard, SeqCst);
-            Arc::clone(&entry.line)
-        };
-        if how == StopWorker::Hard {
-            for cell in line.running_cells() {
-                core.tell(cell, Cause::WorkerStopped);
-            }
-            core.wake_supervisor();
-        }
-        core.lot.kick_all();
-        Ok(())
     }
 
     /// Cancels the task with this id, from a handle, the roster or a summary: settles it if

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::clock::Ticks;
 use crate::ids::{TaskInfo, WorkerId};
 use crate::ledger::Totals;
+use crate::line::{STOP_AFTER_TASK, STUCK, WorkerLine};
 use crate::snapshot::{WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::worker::{End, STOP_AFTER_TASK, STUCK, WorkerLine};
+use crate::worker::End;
 
 /// Ended workers that the roster still shows.
 const REMEMBERED: usize = 16;

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind, Ops, Published};
+use crate::cell::{CellRef, Kind, Ops};
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::cx::Cx;
@@ -20,13 +20,14 @@ use crate::extras::{self, Extras};
 use crate::frames;
 use crate::ids::{TaskId, TaskInfo};
 use crate::job::{Verb, Words, Work, put, take};
+use crate::line::WorkerLine;
 use crate::outcome::{Cause, OutcomeKind, Summary};
 use crate::panics::{Panic, drop_quietly, quietly};
+use crate::publish::Published;
 use crate::queue::Item;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::token::Token;
 use crate::unobserved::UnobservedKind;
-use crate::worker::WorkerLine;
 
 /// Where a task runs.
 pub(crate) struct RunEnv<'a> {

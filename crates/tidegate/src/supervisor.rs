@@ -7,25 +7,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind};
+use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::{Core, HARD, STOPPING};
-use crate::decide::{self, Closing};
+use crate::decide;
 use crate::event::Event;
 use crate::frames;
 use crate::ids::TaskInfo;
+use crate::line::{STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::Looks;
 use crate::reaper::Chore;
-use crate::report::{Mode, Report};
-use crate::roster::{Phase, Roster};
+use crate::report::Report;
+use crate::roster::Phase;
 use crate::settle::{self, Who};
 use crate::spawn;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::worker::{End, STUCK, Worker, WorkerLine};
+use crate::worker::{End, Worker};
 
-/// After Hard and its grace: how much longer for threads that are in a hook or callback.
-const LAST_CALL: Duration = Duration::from_millis(50);
 /// How soon a refused reaper thread is tried again.
 const RETRY: Duration = Duration::from_millis(10);
 
@@ -45,7 +44,7 @@ pub(crate) fn supervise(core: Arc<Core>) {
 }
 
 /// When to look again.
-enum Nap {
+pub(crate) enum Nap {
     /// By the pool's clock.
     Until(Ticks),
     /// By the system's, whatever the pool's clock is: threads take real time to leave.
@@ -320,175 +319,5 @@ impl Core {
             thread.join();
         }
         self.roster.lock().joined += count;
-    }
-
-    // ------------------------------------------------------------ shutdown
-
-    /// S1, S2: closes, and does what the mode says, on this thread.
-    pub(crate) fn begin_shutdown(self: &Arc<Self>, how: crate::report::Shutdown, who: Who) {
-        if self.ending.report.get().is_some() {
-            return;
-        }
-        // Closed before the count begins, so that what the report counts was accepted.
-        self.queue.close();
-        let reading = self.reading();
-        let step = {
-            let mut control = self.control.lock();
-            if control.closing.is_none() {
-                control.baseline = reading.outcomes;
-                self.watch.forever();
-            }
-            let step = decide::escalate(control.closing, how, self.clock.now());
-            control.closing = Some(step.closing);
-            step
-        };
-        self.carry_out(step, who);
-    }
-
-    fn on_limit(self: &Arc<Self>, now: Ticks) -> Option<Ticks> {
-        let step = {
-            let mut control = self.control.lock();
-            let closing = control.closing?;
-            match decide::on_limit(closing, now) {
-                None => return (closing.mode != Mode::Hard).then_some(closing.hard_at),
-                Some(step) => {
-                    control.closing = Some(step.closing);
-                    step
-                }
-            }
-        };
-        self.carry_out(step, Who::Watcher);
-        Some(step.closing.grace_ends(self.config.grace))
-    }
-
-    fn carry_out(self: &Arc<Self>, step: decide::Step, who: Who) {
-        let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
-        self.flags.fetch_or(STOPPING | hard, SeqCst);
-        self.lobby.wake_all();
-        if step.cancel_queued {
-            self.cancel_queued(Cause::Shutdown, who);
-        }
-        // After that, or a paused worker would start what was to be cancelled.
-        self.end_pause();
-        if step.tell_running {
-            self.tell_running();
-        }
-        self.lot.kick_all();
-        self.wake_for_rest();
-        self.wake_supervisor();
-    }
-
-    /// Claims everything queued, then publishes.
-    fn cancel_queued(self: &Arc<Self>, cause: Cause, who: Who) {
-        let items = self.drain_queue(|cell: CellRef| cell.claim_queued(cause).is_some());
-        for item in items {
-            match who {
-                Who::Caller => settle::settle_item(item, Kind::Cancelled, Some(cause), self),
-                Who::Watcher => self.reap(Chore::Cancelled(item, cause)),
-            }
-        }
-    }
-
-    fn tell_running(self: &Arc<Self>) {
-        let lines: Vec<_> =
-            self.roster.lock().entries.iter().map(|entry| Arc::clone(&entry.line)).collect();
-        let on_workers = lines.iter().flat_map(|line| line.running_cells());
-        let cells: Vec<_> =
-            on_workers.chain(self.callers.lock().iter().map(|(cell, _)| *cell)).collect();
-        for cell in cells {
-            self.tell(cell, Cause::Shutdown);
-        }
-    }
-
-    /// Err: the report, because everything is done or nothing more can be.
-    fn try_to_end(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
-        let Some(closing) = self.control.lock().closing else {
-            return Ok(Nap::Until(Ticks::NEVER));
-        };
-        let overdue = closing.grace_ends(self.config.grace);
-        let real_now = self.real_time.now();
-        let last_call = match now >= overdue {
-            false => Ticks::NEVER,
-            true => {
-                let mut control = self.control.lock();
-                *control.last_call.get_or_insert(real_now.after(LAST_CALL))
-            }
-        };
-        let reading = self.reading();
-        let open = reading.accepted - reading.outcomes.sum();
-        let callers = self.callers.lock().len() as u64;
-        let (at_work, leaving) = {
-            let roster = self.roster.lock();
-            (roster.threads() - roster.stuck(), roster.leaving.len())
-        };
-        let gone = at_work == 0 && leaving == 0 && self.reaper.lock().is_idle();
-        let done = gone && self.is_idle();
-        let rest_borrows = gone && now >= overdue && open <= callers;
-        if !(done || rest_borrows || real_now >= last_call) {
-            if self.queue.is_drained() {
-                // Whoever sleeps has nothing to wait for.
-                self.lot.kick_all();
-            }
-            let waiting = now < overdue;
-            return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
-        }
-        if !done && real_now >= last_call && self.relieve_reaper() {
-            let last_call = real_now.after(LAST_CALL);
-            self.control.lock().last_call = Some(last_call);
-            return Ok(Nap::Really(last_call));
-        }
-        let reapers = self.reaper.lock().take_idle_threads();
-        for thread in reapers {
-            thread.join();
-            self.roster.lock().joined += 1;
-        }
-        Err(Arc::new(self.report(closing, now, done)))
-    }
-
-    fn report(&self, closing: Closing, now: Ticks, done: bool) -> Report {
-        let reading = self.reading();
-        let borrowing: Vec<_> = self
-            .callers
-            .lock()
-            .iter()
-            .filter_map(|(cell, _)| settle::task_info(*cell))
-            .take(Report::MAX_LISTED)
-            .collect();
-        let control = self.control.lock();
-        let roster = self.roster.lock();
-        let counts = reading.outcomes.since(&control.baseline);
-        Report {
-            mode: closing.mode,
-            duration: now.since(closing.began),
-            in_time: !closing.late,
-            complete: done && roster.stuck() == 0 && !control.lost_workers,
-            completed: counts.completed,
-            failed: counts.failed,
-            panicked: counts.panicked,
-            timed_out: counts.timed_out,
-            cancelled: counts.cancelled,
-            evicted: counts.evicted,
-            abandoned: counts.abandoned,
-            cancelled_tasks: control.cancelled_tasks.clone(),
-            still_running: still_running(&roster),
-            still_borrowing: borrowing,
-            abandoned_workers: control.abandoned_workers,
-            threads_joined: roster.joined,
-        }
-    }
-}
-
-fn still_running(roster: &Roster) -> Vec<TaskInfo> {
-    let stuck = roster.entries.iter().filter(|e| matches!(e.phase, Phase::Stuck));
-    stuck.flat_map(|e| e.stuck_in.iter().cloned()).take(Report::MAX_LISTED).collect()
-}
-
-impl Core {
-    /// S4: the report lists what was cancelled since the shutdown began.
-    pub(crate) fn note_cancelled(&self, task: TaskInfo) {
-        let mut control = self.control.lock();
-        if control.closing.is_some() && control.cancelled_tasks.len() < Report::MAX_LISTED {
-            control.cancelled_tasks.push(task);
-        }
     }
 }

@@ -1,11 +1,4 @@
 //! A worker: take a task, run it, settle it, look again.
-//!
-//! ```text
-//!  run word: number of the task << 2 | IDLE | INLINE | ABANDONED | CELL
-//! ```
-//! A worker stores INLINE before an inline task and settles it by CAS to IDLE; the
-//! supervisor abandons it by CAS to ABANDONED. Cell tasks are decided by their cell; the
-//! word only says that one runs. The number is the count of tasks started here.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,171 +7,16 @@ use crate::cell::{CellRef, Kind};
 use crate::clock::Ticks;
 use crate::core::{Core, HARD, PAUSED, STOPPING};
 use crate::frames;
-use crate::ids::{TaskId, WorkerId};
 use crate::job::{InlineJob, Verb};
-use crate::ledger::{Outcomes, bump};
+use crate::line::{CELL, INLINE, STOP_AFTER_TASK, STOP_HARD, STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::{Stride, Turn};
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
 use crate::settle::RunEnv;
-use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
-use crate::sync::{Lock, Padded};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use crate::sync::atomic::fence;
 use crate::unobserved::UnobservedKind;
-
-pub(crate) const IDLE: u64 = 0;
-pub(crate) const INLINE: u64 = 1;
-pub(crate) const ABANDONED: u64 = 2;
-pub(crate) const CELL: u64 = 3;
-const RUN_STATE: u64 = 3;
-
-/// Orders to one worker.
-pub(crate) const STOP_AFTER_TASK: u32 = 1;
-/// Whatever it runs is told to stop.
-pub(crate) const STOP_HARD: u32 = 4;
-/// Its task was abandoned; the roster has the last word.
-pub(crate) const STUCK: u32 = 2;
-
-/// What one incarnation of a worker writes and others read.
-#[derive(Debug)]
-pub(crate) struct WorkerLine {
-    pub(crate) id: WorkerId,
-    hot: Padded<Hot>,
-    /// Read after each task.
-    pub(crate) orders: Padded<AtomicU32>,
-    /// When an inline task was told to stop, and which one (its run word).
-    pub(crate) told: AtomicU64,
-    pub(crate) told_run: AtomicU64,
-    /// When STOP_HARD was ordered: from then on whatever runs here has been told.
-    pub(crate) hard_at: AtomicU64,
-    /// Cell tasks above the lowest one, innermost last.
-    on_top: Lock<Vec<CellRef>>,
-}
-
-#[derive(Debug, Default)]
-struct Hot {
-    run: AtomicU64,
-    /// The lowest cell task on the stack; those that wait-inside runs on top of it are in
-    /// `WorkerLine::on_top`.
-    base: AtomicPtr<()>,
-    base_generation: AtomicU64,
-    outcomes: Outcomes,
-    /// Started by a waiting task on this stack.
-    nested: AtomicU64,
-    since: AtomicU64,
-    runner: AtomicU64,
-}
-
-impl WorkerLine {
-    pub(crate) fn new(id: WorkerId) -> Arc<Self> {
-        Arc::new(WorkerLine {
-            id,
-            hot: Padded::default(),
-            orders: Padded(AtomicU32::new(0)),
-            told: AtomicU64::new(0),
-            told_run: AtomicU64::new(0),
-            hard_at: AtomicU64::new(u64::MAX),
-            on_top: Lock::default(),
-        })
-    }
-
-    pub(crate) fn outcomes(&self) -> &Outcomes {
-        &self.hot.outcomes
-    }
-
-    pub(crate) fn started(&self) -> u64 {
-        self.hot.nested.load(Acquire) + (self.hot.run.load(Acquire) >> 2)
-    }
-
-    /// The thread's number (`frames.rs`).
-    pub(crate) fn runner(&self) -> u64 {
-        self.hot.runner.load(Acquire)
-    }
-
-    pub(crate) fn run_word(&self) -> u64 {
-        self.hot.run.load(SeqCst)
-    }
-
-    /// A task with a name begins.
-    pub(crate) fn running_since(&self, at: Ticks) {
-        self.hot.since.store(at.0, Relaxed);
-    }
-
-    pub(crate) fn since(&self) -> u64 {
-        self.hot.since.load(Relaxed)
-    }
-
-    pub(crate) fn ordered(&self, order: u32) -> bool {
-        self.orders.load(SeqCst) & order != 0
-    }
-
-    /// The id of an inline task: odd, so it is never an address.
-    pub(crate) fn inline_id(&self, run: u64) -> TaskId {
-        TaskId { hi: u64::from(self.id.0) << 1 | 1, lo: run >> 2 }
-    }
-
-    /// The run word of the inline task that runs now.
-    pub(crate) fn inline_running(&self) -> Option<u64> {
-        Some(self.run_word()).filter(|run| run & RUN_STATE == INLINE)
-    }
-
-    /// Gives an inline task up; true if it had not ended.
-    pub(crate) fn abandon_inline(&self, run: u64) -> bool {
-        let next = run & !RUN_STATE | ABANDONED;
-        self.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_ok()
-    }
-
-    /// The cell tasks on this worker's stack that still run, innermost first.
-    ///
-    /// The stack may change under the look: whoever acts on one does so by a claim, which
-    /// its generation guards.
-    pub(crate) fn running_cells(&self) -> Vec<CellRef> {
-        let mut found: Vec<_> = self.on_top.lock().iter().rev().copied().collect();
-        let (base, generation) =
-            (self.hot.base.load(SeqCst), self.hot.base_generation.load(SeqCst));
-        if !base.is_null() {
-            found.push(CellRef::from_parts(base, generation));
-        }
-        // Not those that were given up: their code runs on, but they are settled.
-        found.retain(|cell| cell.is_running());
-        found
-    }
-
-    /// Puts a cell task on the stack; true if it is the lowest.
-    #[inline(always)]
-    fn push(&self, cell: CellRef) -> bool {
-        let lowest = self.hot.base.load(Relaxed).is_null();
-        if lowest {
-            // A reader that pairs this with an older address finds no such life.
-            self.hot.base_generation.store(cell.generation(), Release);
-            self.hot.base.store(cell.address(), Release);
-        } else {
-            self.on_top.lock().push(cell);
-        }
-        lowest
-    }
-
-    #[inline(always)]
-    fn pop(&self, lowest: bool) {
-        if lowest {
-            self.hot.base.store(std::ptr::null_mut(), Release);
-        } else {
-            self.on_top.lock().pop();
-        }
-    }
-
-    fn begin(&self, state: u64) -> u64 {
-        let run = ((self.hot.run.load(Relaxed) & !RUN_STATE) + 4) | state;
-        self.hot.run.store(run, Release);
-        run
-    }
-
-    fn end(&self) {
-        let run = self.hot.run.load(Relaxed);
-        self.hot.run.store(run & !RUN_STATE, Release);
-    }
-}
 
 /// Why a worker's thread ended.
 #[derive(Debug)]
@@ -205,7 +43,7 @@ impl Worker {
 
     /// Lives from hook to hook. `ready` is told once the first task could run.
     pub(crate) fn live(&mut self, ready: impl FnOnce()) -> End {
-        self.line.hot.runner.store(frames::runner(), Release);
+        self.line.set_runner(frames::runner());
         if let Err(cause) = self.prepare() {
             return End::Failed(cause);
         }
@@ -417,20 +255,18 @@ impl Worker {
     fn run_inline(&self, job: InlineJob) -> bool {
         let run = self.line.begin(INLINE);
         let result = quietly(|| job.consume(Verb::Run));
-        let next = run & !RUN_STATE | IDLE;
-        // Exactly one of this CAS and `abandon_inline` succeeds.
-        if self.line.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_err() {
+        if !self.line.end_inline(run) {
             self.core.ledger.late_returns.fetch_add(1, Relaxed);
             self.line.end();
             return result.is_err();
         }
         match result {
             Ok(()) => {
-                self.line.hot.outcomes.count_own(Kind::Completed);
+                self.line.outcomes().count_own(Kind::Completed);
                 false
             }
             Err(panic) => {
-                self.line.hot.outcomes.count_own(Kind::Panicked);
+                self.line.outcomes().count_own(Kind::Panicked);
                 let id = Some(self.line.inline_id(run));
                 self.core.unobserved(UnobservedKind::Panicked, "", id, panic.message().into());
                 self.core.discard(panic);
@@ -477,9 +313,4 @@ pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) -> bool {
         line.pop(lowest);
     }
     panicked
-}
-
-/// Counts a task that a waiting task of this worker runs on top of itself.
-pub(crate) fn count_nested(line: &WorkerLine) {
-    bump(&line.hot.nested);
 }

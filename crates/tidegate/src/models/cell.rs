@@ -4,10 +4,11 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Wake, Waker};
 
 use super::*;
-use crate::cell::{Look, Published, Won};
+use crate::cell::{Look, Won};
 use crate::job::{put, take};
 use crate::outcome::Cause;
 use crate::parker::Parker;
+use crate::publish::Published;
 
 /// A value whose drop is counted.
 struct Value(Arc<Counts>);

@@ -1,0 +1,187 @@
+//! What a worker shows to others: what it runs, what it has counted, what it is ordered.
+//!
+//! ```text
+//!  run word: number of the task << 2 | IDLE | INLINE | ABANDONED | CELL
+//! ```
+//! A worker stores INLINE before an inline task and settles it by CAS to IDLE; the
+//! supervisor abandons it by CAS to ABANDONED. Cell tasks are decided by their cell; the
+//! word only says that one runs. The number is the count of tasks started here.
+
+use std::sync::Arc;
+
+use crate::cell::CellRef;
+use crate::clock::Ticks;
+use crate::ids::{TaskId, WorkerId};
+use crate::ledger::{Outcomes, bump};
+use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::sync::{Lock, Padded};
+
+pub(crate) const IDLE: u64 = 0;
+pub(crate) const INLINE: u64 = 1;
+pub(crate) const ABANDONED: u64 = 2;
+pub(crate) const CELL: u64 = 3;
+const RUN_STATE: u64 = 3;
+
+/// Orders to one worker.
+pub(crate) const STOP_AFTER_TASK: u32 = 1;
+/// Whatever it runs is told to stop.
+pub(crate) const STOP_HARD: u32 = 4;
+/// Its task was abandoned; the roster has the last word.
+pub(crate) const STUCK: u32 = 2;
+
+/// What one incarnation of a worker writes and others read.
+#[derive(Debug)]
+pub(crate) struct WorkerLine {
+    pub(crate) id: WorkerId,
+    hot: Padded<Hot>,
+    /// Read after each task.
+    pub(crate) orders: Padded<AtomicU32>,
+    /// When an inline task was told to stop, and which one (its run word).
+    pub(crate) told: AtomicU64,
+    pub(crate) told_run: AtomicU64,
+    /// When STOP_HARD was ordered: from then on whatever runs here has been told.
+    pub(crate) hard_at: AtomicU64,
+    /// Cell tasks above the lowest one, innermost last.
+    on_top: Lock<Vec<CellRef>>,
+}
+
+#[derive(Debug, Default)]
+struct Hot {
+    run: AtomicU64,
+    /// The lowest cell task on the stack; those that wait-inside runs on top of it are in
+    /// `WorkerLine::on_top`.
+    base: AtomicPtr<()>,
+    base_generation: AtomicU64,
+    outcomes: Outcomes,
+    /// Started by a waiting task on this stack.
+    nested: AtomicU64,
+    since: AtomicU64,
+    runner: AtomicU64,
+}
+
+impl WorkerLine {
+    pub(crate) fn new(id: WorkerId) -> Arc<Self> {
+        Arc::new(WorkerLine {
+            id,
+            hot: Padded::default(),
+            orders: Padded(AtomicU32::new(0)),
+            told: AtomicU64::new(0),
+            told_run: AtomicU64::new(0),
+            hard_at: AtomicU64::new(u64::MAX),
+            on_top: Lock::default(),
+        })
+    }
+
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.hot.outcomes
+    }
+
+    pub(crate) fn started(&self) -> u64 {
+        self.hot.nested.load(Acquire) + (self.hot.run.load(Acquire) >> 2)
+    }
+
+    pub(crate) fn set_runner(&self, runner: u64) {
+        self.hot.runner.store(runner, Release);
+    }
+
+    /// Counts a task that a waiting task of this worker runs on top of itself.
+    pub(crate) fn count_nested(&self) {
+        bump(&self.hot.nested);
+    }
+
+    /// The thread's number (`frames.rs`).
+    pub(crate) fn runner(&self) -> u64 {
+        self.hot.runner.load(Acquire)
+    }
+
+    pub(crate) fn run_word(&self) -> u64 {
+        self.hot.run.load(SeqCst)
+    }
+
+    /// A task with a name begins.
+    pub(crate) fn running_since(&self, at: Ticks) {
+        self.hot.since.store(at.0, Relaxed);
+    }
+
+    pub(crate) fn since(&self) -> u64 {
+        self.hot.since.load(Relaxed)
+    }
+
+    pub(crate) fn ordered(&self, order: u32) -> bool {
+        self.orders.load(SeqCst) & order != 0
+    }
+
+    /// The id of an inline task: odd, so it is never an address.
+    pub(crate) fn inline_id(&self, run: u64) -> TaskId {
+        TaskId { hi: u64::from(self.id.0) << 1 | 1, lo: run >> 2 }
+    }
+
+    /// The run word of the inline task that runs now.
+    pub(crate) fn inline_running(&self) -> Option<u64> {
+        Some(self.run_word()).filter(|run| run & RUN_STATE == INLINE)
+    }
+
+    /// Gives an inline task up; true if it had not ended.
+    pub(crate) fn abandon_inline(&self, run: u64) -> bool {
+        let next = run & !RUN_STATE | ABANDONED;
+        self.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_ok()
+    }
+
+    /// The cell tasks on this worker's stack that still run, innermost first.
+    ///
+    /// The stack may change under the look: whoever acts on one does so by a claim, which
+    /// its generation guards.
+    pub(crate) fn running_cells(&self) -> Vec<CellRef> {
+        let mut found: Vec<_> = self.on_top.lock().iter().rev().copied().collect();
+        let (base, generation) =
+            (self.hot.base.load(SeqCst), self.hot.base_generation.load(SeqCst));
+        if !base.is_null() {
+            found.push(CellRef::from_parts(base, generation));
+        }
+        // Not those that were given up: their code runs on, but they are settled.
+        found.retain(|cell| cell.is_running());
+        found
+    }
+
+    /// Puts a cell task on the stack; true if it is the lowest.
+    #[inline(always)]
+    pub(crate) fn push(&self, cell: CellRef) -> bool {
+        let lowest = self.hot.base.load(Relaxed).is_null();
+        if lowest {
+            // A reader that pairs this with an older address finds no such life.
+            self.hot.base_generation.store(cell.generation(), Release);
+            self.hot.base.store(cell.address(), Release);
+        } else {
+            self.on_top.lock().push(cell);
+        }
+        lowest
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop(&self, lowest: bool) {
+        if lowest {
+            self.hot.base.store(std::ptr::null_mut(), Release);
+        } else {
+            self.on_top.lock().pop();
+        }
+    }
+
+    /// Exactly one of this and `abandon_inline` succeeds.
+    #[inline(always)]
+    pub(crate) fn end_inline(&self, run: u64) -> bool {
+        let next = run & !RUN_STATE | IDLE;
+        self.hot.run.compare_exchange(run, next, SeqCst, Relaxed).is_ok()
+    }
+
+    pub(crate) fn begin(&self, state: u64) -> u64 {
+        let run = ((self.hot.run.load(Relaxed) & !RUN_STATE) + 4) | state;
+        self.hot.run.store(run, Release);
+        run
+    }
+
+    pub(crate) fn end(&self) {
+        let run = self.hot.run.load(Relaxed);
+        self.hot.run.store(run & !RUN_STATE, Release);
+    }
+}

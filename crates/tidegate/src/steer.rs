@@ -1,0 +1,99 @@
+//! Steering one worker: stop it, or follow it with a fresh one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::ids::WorkerId;
+use crate::line::{STOP_AFTER_TASK, STOP_HARD};
+use crate::outcome::Cause;
+use crate::pool::Pool;
+use crate::roster::{Entry, Phase};
+use crate::sync::atomic::Ordering::SeqCst;
+
+/// When a worker that is told to stop does so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopWorker {
+    /// After the task that it runs.
+    AfterTask,
+    /// Its task is told to stop, and abandoned after the grace.
+    Hard,
+}
+
+/// Why a worker could not be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// There is no live worker with this id.
+    Unknown(WorkerId),
+    /// It is the last one: a pool without workers would strand its queue.
+    LastWorker(WorkerId),
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkerError::Unknown(id) => {
+                write!(f, "no live worker has id {id}; ask `pool.roster()` for the present ones")
+            }
+            WorkerError::LastWorker(id) => write!(
+                f,
+                "worker {id} is the last one and its queue would be stranded; \
+                 recycle it, or shut the pool down"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+impl<S> Pool<S> {
+    /// Ends one worker for good: the pool has one less.
+    pub fn stop_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
+        self.order_stop(id, how, false)
+    }
+
+    /// Ends one worker and starts a fresh one in its place, with a fresh state.
+    pub fn recycle_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
+        self.order_stop(id, how, true)
+    }
+
+    fn order_stop(&self, id: WorkerId, how: StopWorker, replace: bool) -> Result<(), WorkerError> {
+        let core = self.core();
+        let line = {
+            let mut roster = core.roster.lock();
+            let positions = roster.positions();
+            let live = |entry: &&mut Entry| {
+                matches!(entry.phase, Phase::Live | Phase::Starting)
+                    && (how == StopWorker::Hard || !entry.line.ordered(STOP_AFTER_TASK))
+            };
+            let Some(entry) = roster.find(id).filter(live) else {
+                return Err(WorkerError::Unknown(id));
+            };
+            // A stop that turns Hard has been counted before.
+            let first = !entry.line.ordered(STOP_AFTER_TASK);
+            if !replace && first {
+                if positions <= 1 || core.target() <= 1 {
+                    return Err(WorkerError::LastWorker(id));
+                }
+                core.set_target(core.target() - 1);
+            }
+            if first {
+                entry.replace = replace;
+            }
+            let hard = if how == StopWorker::Hard { STOP_HARD } else { 0 };
+            if hard != 0 {
+                entry.line.hard_at.fetch_min(core.clock.now().0, SeqCst);
+            }
+            entry.line.orders.fetch_or(STOP_AFTER_TASK | hard, SeqCst);
+            Arc::clone(&entry.line)
+        };
+        if how == StopWorker::Hard {
+            for cell in line.running_cells() {
+                core.tell(cell, Cause::WorkerStopped);
+            }
+            core.wake_supervisor();
+        }
+        core.lot.kick_all();
+        Ok(())
+    }
+}
