@@ -64,7 +64,7 @@ fn the_ledger_is_exact_after_very_many_tasks() {
     };
     for n in 0..total {
         let dice = scatter(n) % 1_000;
-        if dice % 2 == 0 && dice >= 40 {
+        if dice.is_multiple_of(2) && dice >= 40 {
             pool.spawn(move || _ = std::hint::black_box(n)).unwrap();
             spawned += 1;
         } else {
