@@ -19,6 +19,11 @@ impl Joiner {
         // Our threads catch every panic; a user's spawner may do as it likes.
         let _ = self.0.join();
     }
+
+    #[cfg(feature = "signal")]
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.thread().id() == thread::current().id()
+    }
 }
 
 pub(crate) fn spawn(
