@@ -20,7 +20,7 @@ impl Joiner {
         let _ = self.0.join();
     }
 
-    #[cfg(feature = "signal")]
+    #[cfg(all(feature = "signal", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) fn is_current(&self) -> bool {
         self.0.thread().id() == thread::current().id()
     }
