@@ -184,6 +184,23 @@ macro_rules! for_each_test {
         long_tasks::L5_nearly_endless_durations_do_not_overflow "L5" [Native] [53];
         long_tasks::L5_a_jump_of_the_clock_fires_everything_once "L5" [Native] [53];
         long_tasks::L5_zero_waits_do_not_wait "L5" [Native] [];
+        // limits.rs
+        limits::L2_a_running_task_is_told_at_its_limit "L2" [Native] [];
+        limits::L2_the_time_of_the_run_begins_with_it "L2" [Native] [];
+        limits::L2_a_queued_task_ends_at_its_limit_and_frees_its_place "L2" [Native] [51];
+        limits::L2_the_time_in_the_queue_begins_with_acceptance "L2" [Native] [];
+        limits::L2_a_task_that_starts_in_time_has_no_limit_in_the_queue "L2" [Native] [];
+        limits::L2_a_total_limit_is_both "L2" [Native] [];
+        limits::L2_the_pools_limit_and_opting_out "L2" [Native] [];
+        limits::L2_limits_hold_while_paused_and_closed "L2" [Native] [];
+        limits::L2_on_the_callers_thread_limits_hold_too "L2" [Native] [];
+        limits::L2_who_ignores_the_limit_is_abandoned_after_the_grace "L2" [Native] [];
+        limits::L2_a_fire_and_forget_task_is_abandoned_too "L2" [Native] [];
+        limits::L3_limits_fire_when_every_worker_is_stuck "L3" [Native] [];
+        limits::L3_many_limits_cost_no_thread "L3" [Native] [];
+        limits::O3_a_timeout_is_strict "O3" [Native] [];
+        limits::L2_the_summary_says_where_it_was "L2" [Native] [];
+        limits::L5_limits_of_zero_and_of_for_ever "L5" [Native] [];
         // shutdown.rs
         shutdown::S1_row_light "S1" [Native] [17];
         shutdown::S1_row_soft "S1" [Native] [16];

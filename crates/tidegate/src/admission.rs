@@ -3,9 +3,9 @@
 //! Order of reasons: Closed, Cancelled, WouldDeadlock, then Full or TimedOut.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::cell::{CellRef, Kind};
+use crate::cell::{CellRef, Kind, Label};
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::decide::{self, OnFull};
@@ -129,8 +129,10 @@ impl Core {
             return Err(self.refuse(reason, work));
         }
         let cell = depot::take();
-        let has_extras =
-            offer.external_id.is_some() || offer.on_outcome.is_some() || offer.token.is_some();
+        let has_extras = offer.external_id.is_some()
+            || offer.on_outcome.is_some()
+            || offer.token.is_some()
+            || offer.total_timeout.is_some();
         if has_extras {
             let mut extras = extras::of_or_new(cell).lock();
             extras.external_id = offer.external_id.take();
@@ -138,8 +140,10 @@ impl Core {
         }
         // SAFETY: a free cell's payload is empty.
         let write = |words: *mut Words| unsafe { put(words, work) };
-        cell.fill(&OpsOf::<W>::OPS, self.address(), offer.name, handle, has_extras, write);
-        match self.queue.push_cell(cell, Standing::Newcomer) {
+        let run_limit = self.run_limit(&offer);
+        let label = Label { name: offer.name, handle, extras: has_extras, run_limit };
+        cell.fill(&OpsOf::<W>::OPS, self.address(), label, write);
+        match self.push_cell(cell, Standing::Newcomer, &offer) {
             Ok(()) => self.task_added(),
             Err(why) => {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
@@ -155,6 +159,45 @@ impl Core {
             self.register(cell, token);
         }
         Ok(cell)
+    }
+
+    /// How long a task may run, if it has a limit of any sort.
+    #[inline]
+    fn run_limit(&self, offer: &Offer<'_>) -> Option<Duration> {
+        let run = offer.timeout.or(self.config.task_timeout);
+        let other = offer.queue_timeout.or(offer.total_timeout);
+        let limited = run.is_some_and(|d| d != Duration::MAX) || other.is_some();
+        limited.then(|| run.unwrap_or(Duration::MAX))
+    }
+
+    /// Pushes a filled cell; its time in the queue begins now.
+    #[inline]
+    fn push_cell(
+        &self,
+        cell: CellRef,
+        standing: Standing,
+        offer: &Offer<'_>,
+    ) -> Result<(), NoRoom> {
+        let Some(limit) = offer.queue_timeout.or(offer.total_timeout) else {
+            return self.queue.push_cell(cell, standing);
+        };
+        let now = self.clock.now();
+        let at = now.after(offer.total_timeout.map_or(limit, |total| total.min(limit)));
+        cell.limit_queue(at);
+        if let Some(total) = offer.total_timeout {
+            extras::of_or_new(cell).lock().run_until = Some(now.after(total));
+        }
+        self.queue.push_cell(cell, standing)?;
+        self.watch_limit(at);
+        Ok(())
+    }
+
+    /// The supervisor must look no later than `at`.
+    #[inline]
+    pub(crate) fn watch_limit(&self, at: Ticks) {
+        if self.limits.note(at) {
+            self.wake_supervisor();
+        }
     }
 
     /// Lets `token` cancel a task that was just accepted, and may have ended already.
@@ -190,7 +233,7 @@ impl Core {
             OnFull::Refuse(reason) => Err(reason),
             OnFull::Wait(limit) => {
                 self.wait_for_room(limit, offer.patience, offer.token, |standing| {
-                    self.queue.push_cell(cell, standing)
+                    self.push_cell(cell, standing, offer)
                 })
             }
             OnFull::EvictNew => {
@@ -200,19 +243,19 @@ impl Core {
                 }
                 Ok(())
             }
-            OnFull::EvictOldest => self.evict_until_room(cell),
+            OnFull::EvictOldest => self.evict_until_room(cell, offer),
             OnFull::RunHere => {
-                self.run_on_this_thread(cell, offer.token);
+                self.run_on_this_thread(cell, offer.token, offer.total_timeout);
                 Ok(())
             }
         }
     }
 
     /// DropOldest: takes the head as a worker would, settles it here, and tries again.
-    fn evict_until_room(self: &Arc<Self>, cell: CellRef) -> Result<(), Reason> {
+    fn evict_until_room(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) -> Result<(), Reason> {
         let mut step = 0;
         loop {
-            match self.queue.push_cell(cell, Standing::Newcomer) {
+            match self.push_cell(cell, Standing::Newcomer, offer) {
                 Ok(()) => {
                     self.task_added();
                     return Ok(());
@@ -234,8 +277,16 @@ impl Core {
     }
 
     /// CallerRuns and RunInline: a task of the pool, on this thread.
-    fn run_on_this_thread(self: &Arc<Self>, cell: CellRef, token: Option<&crate::token::Token>) {
+    fn run_on_this_thread(
+        self: &Arc<Self>,
+        cell: CellRef,
+        token: Option<&crate::token::Token>,
+        total: Option<Duration>,
+    ) {
         self.ledger.accepted.fetch_add(1, SeqCst);
+        if let Some(total) = total {
+            extras::of_or_new(cell).lock().run_until = Some(self.clock.now().after(total));
+        }
         // The cell was never offered to a queue, so nobody can be there first.
         let claimed = cell.claim_start();
         debug_assert!(claimed, "an unqueued cell was claimed by somebody else");
@@ -270,7 +321,7 @@ impl Core {
 
     fn wait_for_room(
         &self,
-        limit: std::time::Duration,
+        limit: Duration,
         patience: Patience,
         token: Option<&crate::token::Token>,
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,

@@ -119,6 +119,7 @@ pub(crate) struct Config {
     pub(crate) when_full: WhenFull,
     pub(crate) inside: Inside,
     pub(crate) callers_may_help: bool,
+    pub(crate) task_timeout: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) max_abandoned: usize,
     pub(crate) stack_size: Option<usize>,
@@ -183,6 +184,7 @@ impl Builder<()> {
                 when_full: WhenFull::Wait,
                 inside: Inside::Refuse,
                 callers_may_help: false,
+                task_timeout: None,
                 grace: Duration::from_secs(5),
                 max_abandoned: workers,
                 stack_size: None,
@@ -233,6 +235,14 @@ impl<S: 'static> Builder<S> {
     /// wake-up; the task then runs on the caller's thread. Default: off.
     pub fn callers_may_help(mut self, yes: bool) -> Self {
         self.config.callers_may_help = yes;
+        self
+    }
+
+    /// How long each task may run that does not say otherwise
+    /// ([`Task::timeout`](crate::Task::timeout)). Default: as long as it takes. Costs two
+    /// looks at the clock per task.
+    pub fn task_timeout(mut self, limit: Duration) -> Self {
+        self.config.task_timeout = (limit != Duration::MAX).then_some(limit);
         self
     }
 

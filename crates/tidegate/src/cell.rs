@@ -1,7 +1,8 @@
 //! The task cell: one word that decides every race about one task.
 //!
 //! ```text
-//!  bits 18..64  generation: a reference that names an older life finds nothing
+//!  bits 19..64  generation: a reference that names an older life finds nothing
+//!  bit  18      LIMITED  the second line holds its time limits
 //!  bit  17      EXTRAS   the second line holds extras of this life
 //!  bit  16      NAMED    the second line holds its name
 //!  bits 12..16  outcome kind, once Settled
@@ -34,7 +35,9 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::task::Waker;
+use std::time::Duration;
 
+use crate::clock::Ticks;
 use crate::job::Words;
 use crate::outcome::Cause;
 use crate::sync::RaceCell;
@@ -57,7 +60,8 @@ const CAUSE_SHIFT: u32 = 8;
 pub(crate) const KIND_SHIFT: u32 = 12;
 const NAMED: u64 = 1 << 16;
 const EXTRAS: u64 = 1 << 17;
-const GENERATION_SHIFT: u32 = 18;
+const LIMITED: u64 = 1 << 18;
+const GENERATION_SHIFT: u32 = 19;
 
 /// 55 bits of microseconds hold whatever 64 bits of nanoseconds can say.
 const STAMP_SHIFT: u32 = 9;
@@ -122,12 +126,16 @@ impl std::fmt::Debug for Ops {
 pub(crate) struct TaskCell {
     pub(crate) word: AtomicU64,
     ops: AtomicPtr<Ops>,
-    /// The pool's core; only the winner of a claim may follow it.
+    /// The pool's core; only the winner of a claim may follow it. In a free cell, the next
+    /// free one.
     pub(crate) core: AtomicPtr<()>,
     payload: RaceCell<Words>,
     // second line
-    /// In a free cell, the next free one.
-    pub(crate) next: AtomicPtr<TaskCell>,
+    /// When its time is up, in ticks; the lowest bit says whether it is the time in the
+    /// queue (0) or of the run (1).
+    limit_at: AtomicU64,
+    /// How long it may run, in nanoseconds.
+    run_limit: AtomicU64,
     /// When it was told to stop (`stamp`); 0 = not yet.
     stopped_at: AtomicU64,
     name: AtomicPtr<u8>,
@@ -150,7 +158,8 @@ impl TaskCell {
             ops: AtomicPtr::new(std::ptr::null_mut()),
             core: AtomicPtr::new(std::ptr::null_mut()),
             payload: RaceCell::new([MaybeUninit::uninit(); crate::ring::INLINE_WORDS]),
-            next: AtomicPtr::new(std::ptr::null_mut()),
+            limit_at: AtomicU64::new(0),
+            run_limit: AtomicU64::new(0),
             stopped_at: AtomicU64::new(0),
             name: AtomicPtr::new(std::ptr::null_mut()),
             name_len: AtomicUsize::new(0),
@@ -172,6 +181,18 @@ pub(crate) struct CellRef {
 unsafe impl Send for CellRef {}
 // SAFETY: as above.
 unsafe impl Sync for CellRef {}
+
+/// What a new life of a cell is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Label {
+    pub(crate) name: &'static str,
+    /// A handle will collect the outcome.
+    pub(crate) handle: bool,
+    /// The extras are filled already, or will be right after.
+    pub(crate) extras: bool,
+    /// Some if it has a time limit of whatever sort; this one counts from the start.
+    pub(crate) run_limit: Option<Duration>,
+}
 
 /// The claim was won: the state before it, for flags and cause.
 #[derive(Clone, Copy, Debug)]
@@ -239,21 +260,19 @@ impl CellRef {
     // ------------------------------------------------------------ filling
 
     /// Makes a free cell a queued task. The word is stored last; the queue publishes it.
-    /// `extras`: they are filled already, or will be right after.
     #[inline(always)]
     pub(crate) fn fill(
         self,
         ops: &'static Ops,
         core: *const (),
-        name: &'static str,
-        handle: bool,
-        extras: bool,
+        label: Label,
         write: impl FnOnce(*mut Words),
     ) {
         let cell = self.cell();
         debug_assert_eq!(cell.word.load(Relaxed) & PHASE, FREE, "a cell was filled twice");
         cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
         cell.core.store(core.cast_mut(), Relaxed);
+        let Label { name, handle, extras, run_limit } = label;
         let mut flags = if handle { HANDLE } else { 0 };
         if extras {
             flags |= EXTRAS;
@@ -263,6 +282,12 @@ impl CellRef {
             // Release: a scan that reads these also sees that the former life is over.
             cell.name.store(name.as_ptr().cast_mut(), Release);
             cell.name_len.store(name.len(), Release);
+        }
+        if let Some(limit) = run_limit {
+            flags |= LIMITED;
+            cell.limit_at.store(u64::MAX - 1, Relaxed); // until `limit_queue`
+            let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            cell.run_limit.store(limit, Relaxed);
         }
         cell.payload.with_mut(write);
         cell.word.store(self.generation << GENERATION_SHIFT | flags | QUEUED, Release);
@@ -432,6 +457,45 @@ impl CellRef {
             SETTLED => Look::Settled(Kind::from_word(seen), cause_of(seen)),
             _ => Look::Settling,
         }
+    }
+
+    // ------------------------------------------------------------ limits
+
+    #[inline(always)]
+    pub(crate) fn is_limited(self) -> bool {
+        self.cell().word.load(Relaxed) & LIMITED != 0
+    }
+
+    /// Sets the limit in the queue; by whoever is about to push it.
+    pub(crate) fn limit_queue(self, at: Ticks) {
+        self.cell().limit_at.store(at.0 & !1, SeqCst);
+    }
+
+    /// Begins the time of the run, unless the time in the queue is over. The caller has
+    /// claimed the start and knows that it is limited.
+    pub(crate) fn limit_run(self, now: Ticks, at_most: Ticks) -> Option<Ticks> {
+        let cell = self.cell();
+        if now.0 >= cell.limit_at.load(SeqCst) {
+            return None;
+        }
+        let limit = Duration::from_nanos(cell.run_limit.load(Relaxed));
+        let at = now.after(limit).min(at_most);
+        cell.limit_at.store(at.0.saturating_sub(1) | 1, SeqCst); // at most 1 ns early
+        Some(at)
+    }
+
+    /// The limit that this life is under now, in the queue or running.
+    pub(crate) fn limit(self) -> Option<Ticks> {
+        let at = self.cell().limit_at.load(SeqCst);
+        let word = self.cell().word.load(SeqCst);
+        // Between the claim and `limit_run` a running task still has the queue's.
+        let fits = match word & PHASE {
+            QUEUED => at & 1 == 0,
+            RUNNING => at & 1 == 1,
+            _ => false,
+        };
+        let limited = word & LIMITED != 0 && at < u64::MAX - 1;
+        (self.is_mine(word) && limited && fits).then_some(Ticks(at))
     }
 
     /// Whether the extras hold something of this life: a task that was told to stop may

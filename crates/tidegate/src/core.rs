@@ -10,6 +10,7 @@ use crate::decide::Closing;
 use crate::event::{Event, wake_quietly};
 use crate::ids::{TaskId, TaskInfo};
 use crate::ledger::{Ledger, Reading, Totals};
+use crate::limits::Limits;
 use crate::lobby::Lobby;
 use crate::lot::Lot;
 use crate::outcome::Cause;
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) queue: Queue,
     pub(crate) lot: Lot,
     pub(crate) pace: Pace,
+    pub(crate) limits: Limits,
     pub(crate) lobby: Lobby,
     pub(crate) ledger: Ledger,
     pub(crate) flags: Padded<AtomicU32>,
@@ -98,6 +100,7 @@ impl Core {
             lot: Lot::new(),
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
+            limits: Limits::new(),
             lobby: Lobby::new(),
             ledger: Ledger::default(),
             flags: Padded(AtomicU32::new(0)),

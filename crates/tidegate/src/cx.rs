@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cell::CellRef;
-use crate::clock::Ticks;
+use crate::clock::{Clock, Ticks};
 use crate::extras;
 use crate::ids::{ExternalId, TaskId, WorkerId};
 use crate::outcome::{Cause, Stop};
@@ -35,24 +35,55 @@ use crate::token::Token;
 pub struct Cx {
     cell: CellRef,
     worker: Option<WorkerId>,
-    started: Option<Ticks>,
+    times: Option<Times>,
     name: &'static str,
 }
 
+#[derive(Debug)]
+struct Times {
+    clock: Clock,
+    started: Ticks,
+    limit: Ticks,
+}
+
 impl Cx {
+    /// None: its time in the queue was over before it could begin.
     #[inline(always)]
-    pub(crate) fn new(cell: CellRef, env: &RunEnv<'_>) -> Cx {
+    pub(crate) fn new(cell: CellRef, env: &RunEnv<'_>) -> Option<Cx> {
         let name = cell.name().unwrap_or("");
-        // A clock costs as much as a short task: only tasks that have a name pay for it.
-        let started = (!name.is_empty()).then(|| env.core.clock.now());
-        if let (Some(line), Some(at)) = (env.line, started) {
-            line.running_since(at);
+        let mut cx = Cx { cell, worker: env.line.map(|line| line.id), times: None, name };
+        // A clock costs as much as a short task: only tasks that need it pay for it.
+        if (!name.is_empty() || cell.is_limited()) && !cx.begin(env) {
+            return None;
         }
-        Cx { cell, worker: env.line.map(|line| line.id), started, name }
+        Some(cx)
+    }
+
+    fn begin(&mut self, env: &RunEnv<'_>) -> bool {
+        let started = env.core.clock.now();
+        let mut limit = Ticks::NEVER;
+        if self.cell.is_limited() {
+            let total = extras::of(self.cell).and_then(|extras| extras.lock().run_until);
+            match self.cell.limit_run(started, total.unwrap_or(Ticks::NEVER)) {
+                None => return false,
+                Some(at) => limit = at,
+            }
+            env.core.watch_limit(limit);
+        }
+        if let Some(line) = env.line {
+            line.running_since(started);
+        }
+        self.times = Some(Times { clock: env.core.clock.clone(), started, limit });
+        true
     }
 
     pub(crate) fn started(&self) -> Option<Ticks> {
-        self.started
+        self.times.as_ref().map(|times| times.started)
+    }
+
+    /// When its time is up.
+    pub(crate) fn limit(&self) -> Ticks {
+        self.times.as_ref().map_or(Ticks::NEVER, |times| times.limit)
     }
 
     /// `Err` once the task was told to stop; made for `?` in closures whose error is
@@ -78,7 +109,8 @@ impl Cx {
 
     /// How long until this task's limit; `None` without one.
     pub fn time_left(&self) -> Option<Duration> {
-        None
+        let times = self.times.as_ref().filter(|times| times.limit != Ticks::NEVER)?;
+        Some(times.limit.since(times.clock.now()))
     }
 
     /// A token that is cancelled when this task is told to stop: pass it on, or await it.

@@ -14,7 +14,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 const BATCH: usize = 32;
 
-/// A list of cells linked through `next`.
+/// A list of cells linked through `core`, which a free cell does not need.
 struct Chain {
     first: *mut TaskCell,
     len: usize,
@@ -26,8 +26,8 @@ impl Chain {
     }
 
     fn push(&mut self, cell: NonNull<TaskCell>) {
-        // SAFETY: cells live for ever; a free cell's `next` belongs to its owner, us.
-        unsafe { cell.as_ref() }.next.store(self.first, Relaxed);
+        // SAFETY: cells live for ever; a free cell's words belong to its owner, us.
+        unsafe { cell.as_ref() }.core.store(self.first.cast(), Relaxed);
         self.first = cell.as_ptr();
         self.len += 1;
     }
@@ -35,7 +35,7 @@ impl Chain {
     fn pop(&mut self) -> Option<NonNull<TaskCell>> {
         let cell = NonNull::new(self.first)?;
         // SAFETY: as in `push`.
-        self.first = unsafe { cell.as_ref() }.next.load(Relaxed);
+        self.first = unsafe { cell.as_ref() }.core.load(Relaxed).cast();
         self.len -= 1;
         Some(cell)
     }

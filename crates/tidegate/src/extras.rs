@@ -4,6 +4,7 @@
 //! costs no allocation once warm.
 
 use crate::cell::CellRef;
+use crate::clock::Ticks;
 use crate::ids::ExternalId;
 use crate::outcome::Summary;
 use crate::sync::Lock;
@@ -16,6 +17,8 @@ pub(crate) type Callback = Box<dyn FnOnce(&Summary) + Send>;
 pub(crate) struct Extras {
     pub(crate) external_id: Option<ExternalId>,
     pub(crate) on_outcome: Option<Callback>,
+    /// The end of a total limit, once it is accepted.
+    pub(crate) run_until: Option<Ticks>,
     /// The token that can cancel this task, so that settling can unregister it.
     pub(crate) cancelled_by: Option<Registration>,
     /// The token that the task itself asked for.

@@ -263,6 +263,7 @@ fn help(cell: CellRef, pool: *mut ()) -> bool {
     // With `queue(0)` the task is a promise to the worker that waits for it.
     if core.queue.bound() == 0
         || !cell.is_queued()
+        || cell.is_limited()
         || !core.queue.holds_one()
         || !core.may_start()
         || !core.lot.hold()

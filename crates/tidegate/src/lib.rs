@@ -9,6 +9,7 @@ mod cell;
 mod clock;
 mod ids;
 mod job;
+mod limits;
 mod lobby;
 mod lot;
 #[cfg(all(test, tidegate_loom))]

@@ -40,6 +40,8 @@ pub(crate) struct WorkerLine {
     /// When an inline task was told to stop, and which one (its run word).
     pub(crate) told: AtomicU64,
     pub(crate) told_run: AtomicU64,
+    /// When the time of the inline task is up, in a pool with `task_timeout`.
+    pub(crate) limit_at: AtomicU64,
     /// When STOP_HARD was ordered: from then on whatever runs here has been told.
     pub(crate) hard_at: AtomicU64,
     /// Cell tasks above the lowest one, innermost last.
@@ -68,6 +70,7 @@ impl WorkerLine {
             orders: Padded(AtomicU32::new(0)),
             told: AtomicU64::new(0),
             told_run: AtomicU64::new(0),
+            limit_at: AtomicU64::new(u64::MAX),
             hard_at: AtomicU64::new(u64::MAX),
             on_top: Lock::default(),
         })
@@ -120,6 +123,13 @@ impl WorkerLine {
     /// The run word of the inline task that runs now.
     pub(crate) fn inline_running(&self) -> Option<u64> {
         Some(self.run_word()).filter(|run| run & RUN_STATE == INLINE)
+    }
+
+    /// The inline task that runs now, and when its time is up.
+    pub(crate) fn inline_limit(&self) -> Option<(u64, Ticks)> {
+        let run = self.inline_running()?;
+        let at = Ticks(self.limit_at.load(SeqCst));
+        (self.run_word() == run).then_some((run, at))
     }
 
     /// Gives an inline task up; true if it had not ended.

@@ -399,6 +399,26 @@ impl Queue {
         self.ring.has_published() || self.ring.tail() & SPILLING != 0
     }
 
+    /// Every cell that waits, and some that no longer do: whoever acts on one claims it.
+    pub(crate) fn each_cell(&self, mut see: impl FnMut(CellRef)) {
+        let tail = ticket(self.ring.tail());
+        let mut at = self.ring.head.load(SeqCst);
+        while at < tail {
+            match self.ring.peek(at) {
+                Peek::Cell(cell) => see(cell),
+                // Taken meanwhile, and with it what was before: go on at the head.
+                Peek::Late => at = at.max(self.ring.head.load(SeqCst).saturating_sub(1)),
+                Peek::Inline | Peek::Nothing => {}
+            }
+            at += 1;
+        }
+        for item in self.spill.lock().iter() {
+            if let Item::Cell(cell) = item {
+                see(*cell);
+            }
+        }
+    }
+
     /// True when closed and nothing is left, not even a ticket that is being published.
     pub(crate) fn is_drained(&self) -> bool {
         let tail = self.ring.tail();

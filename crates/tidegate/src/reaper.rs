@@ -19,7 +19,7 @@ use crate::token::Token;
 #[derive(Debug)]
 pub(crate) enum Chore {
     /// Claimed in the queue.
-    Cancelled(Item, Cause),
+    Unstarted(Item, Kind, Cause),
     /// Claimed while running.
     Abandoned(CellRef, Cause),
     CancelToken(Token),
@@ -146,8 +146,8 @@ impl Core {
 
     fn do_chore(self: &Arc<Self>, chore: Chore) {
         match chore {
-            Chore::Cancelled(item, cause) => {
-                settle::settle_item(item, Kind::Cancelled, Some(cause), self);
+            Chore::Unstarted(item, kind, cause) => {
+                settle::settle_item(item, kind, Some(cause), self);
             }
             Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
             Chore::CancelToken(token) => token.cancel(),

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cell::{CellRef, Kind, Ops};
-use crate::clock::Ticks;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::decide::{self, Returned};
@@ -25,6 +24,7 @@ use crate::outcome::{Cause, OutcomeKind, Summary};
 use crate::panics::{Panic, drop_quietly, quietly};
 use crate::publish::Published;
 use crate::queue::Item;
+use crate::reaper::Chore;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::token::Token;
 use crate::unobserved::UnobservedKind;
@@ -74,12 +74,15 @@ impl<W: Work> OpsOf<W> {
 }
 
 unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
+    let Some(cx) = Cx::new(cell, env) else {
+        settle_expired(cell, env);
+        return false;
+    };
     // SAFETY: the caller has claimed the start, so the payload is ours and holds a `W`.
     let work: W = cell.payload(|words| unsafe { take(words) });
-    let cx = Cx::new(cell, env);
     let returned = quietly(|| work.run(env.state, &cx));
     let panicked = returned.is_err();
-    settle_returned::<W>(cell, env, returned, cx.started());
+    settle_returned::<W>(cell, env, returned, &cx);
     panicked
 }
 
@@ -87,8 +90,11 @@ fn settle_returned<W: Work>(
     cell: CellRef,
     env: &RunEnv<'_>,
     returned: Result<Result<W::Value, W::Error>, Panic>,
-    started: Option<Ticks>,
+    cx: &Cx,
 ) {
+    // Strict: what counts is when the closure returned, not when we come to settle it.
+    let now = cx.started().map(|_| env.core.clock.now());
+    let too_late = now.is_some_and(|now| now >= cx.limit());
     let Some(won) = cell.claim_running() else {
         // Abandoned meanwhile: the cell may be somebody else's by now.
         env.core.ledger.late_returns.fetch_add(1, Relaxed);
@@ -100,16 +106,20 @@ fn settle_returned<W: Work>(
         Ok(Err(_)) => Returned::Error,
         Err(_) => Returned::Panic,
     };
-    let kind = decide::outcome(how, false, won.stop_cause().is_some());
-    // SAFETY: claimed, and the payload was moved out before the run.
-    cell.payload(|words| unsafe {
-        match returned {
-            Ok(Ok(value)) => put(words, value),
-            Ok(Err(error)) => put(words, error),
-            Err(panic) => put(words, panic),
-        }
-    });
-    let run_time = started.map(|at| env.core.clock.now().since(at));
+    let kind = decide::outcome(how, too_late, won.stop_cause().is_some());
+    if kind == Kind::TimedOutRunning {
+        env.core.drop_late(returned);
+    } else {
+        // SAFETY: claimed, and the payload was moved out before the run.
+        cell.payload(|words| unsafe {
+            match returned {
+                Ok(Ok(value)) => put(words, value),
+                Ok(Err(error)) => put(words, error),
+                Err(panic) => put(words, panic),
+            }
+        });
+    }
+    let run_time = now.zip(cx.started()).map(|(now, at)| now.since(at));
     finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
 }
 
@@ -225,11 +235,13 @@ fn message(cell: CellRef, kind: Kind) -> Option<String> {
 ///
 /// The caller owns the settled cell: the publisher that found no handle, or the handle.
 pub(crate) fn discard_output(cell: CellRef, kind: Kind, core: &Core) {
-    if matches!(kind, Kind::Failed | Kind::Panicked) {
-        let told = match kind {
-            Kind::Failed => UnobservedKind::Failed,
-            _ => UnobservedKind::Panicked,
-        };
+    let told = match kind {
+        Kind::Failed => Some(UnobservedKind::Failed),
+        Kind::Panicked => Some(UnobservedKind::Panicked),
+        Kind::TimedOutInQueue | Kind::TimedOutRunning => Some(UnobservedKind::TimedOut),
+        _ => None,
+    };
+    if let Some(told) = told {
         let name = cell.name().unwrap_or("");
         let text = message(cell, kind).unwrap_or_default();
         core.unobserved(told, name, Some(task_id(cell)), text);
@@ -256,15 +268,21 @@ pub(crate) fn drop_payload(cell: CellRef, kind: Kind) -> bool {
 
 /// Settles a task that was claimed in the queue: it will never run.
 pub(crate) fn settle_unstarted(cell: CellRef, kind: Kind, cause: Option<Cause>, core: &Arc<Core>) {
-    let drop_work = cell.ops().drop_work;
-    // SAFETY: the claim made the payload ours, and it holds the work.
-    if let Err(panic) = quietly(|| cell.payload(|words| unsafe { drop_work(words) })) {
-        core.ledger.drop_panics.fetch_add(1, Relaxed);
-        core.discard(panic);
-    }
+    core.drop_unused_work(cell);
     // Before the outcome: see `ledger.rs`.
     core.ledger.unstarted.fetch_add(1, SeqCst);
     finish(cell, kind, cause, None, core, None);
+}
+
+/// Settles a task that was claimed to run but whose time in the queue is over.
+fn settle_expired(cell: CellRef, env: &RunEnv<'_>) {
+    // Nobody tells it to stop and nobody abandons it: its code does not run.
+    if cell.claim_running().is_none() {
+        return;
+    }
+    env.core.drop_unused_work(cell);
+    let cause = Some(Cause::Timeout);
+    finish(cell, Kind::TimedOutInQueue, cause, None, env.core, env.line);
 }
 
 /// Settles an item that was taken out of the queue instead of being run.
@@ -307,7 +325,7 @@ pub(crate) fn cancel(cell: CellRef, cause: Cause, who: Who) -> bool {
         core.lobby.wake_first();
         match who {
             Who::Caller => settle_unstarted(cell, Kind::Cancelled, Some(cause), &core),
-            Who::Watcher => core.reap(crate::reaper::Chore::Cancelled(Item::Cell(cell), cause)),
+            Who::Watcher => core.reap(Chore::Unstarted(Item::Cell(cell), Kind::Cancelled, cause)),
         }
         return true;
     }
@@ -317,7 +335,7 @@ pub(crate) fn cancel(cell: CellRef, cause: Cause, who: Who) -> bool {
             if has_token && let Some(token) = own_token(cell) {
                 match who {
                     Who::Caller => token.cancel(),
-                    Who::Watcher => core.reap(crate::reaper::Chore::CancelToken(token)),
+                    Who::Watcher => core.reap(Chore::CancelToken(token)),
                 }
             }
             core.wake_supervisor();
@@ -337,6 +355,16 @@ impl Core {
     fn drop_late<T>(&self, value: T) {
         if drop_quietly(value) {
             self.ledger.drop_panics.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Drops the work of a task that this thread has claimed and that never ran.
+    fn drop_unused_work(&self, cell: CellRef) {
+        let drop_work = cell.ops().drop_work;
+        // SAFETY: the claim made the payload ours, and it holds the work.
+        if let Err(panic) = quietly(|| cell.payload(|words| unsafe { drop_work(words) })) {
+            self.ledger.drop_panics.fetch_add(1, Relaxed);
+            self.discard(panic);
         }
     }
 

@@ -84,7 +84,7 @@ impl Core {
         for item in items {
             match who {
                 Who::Caller => settle::settle_item(item, Kind::Cancelled, Some(cause), self),
-                Who::Watcher => self.reap(Chore::Cancelled(item, cause)),
+                Who::Watcher => self.reap(Chore::Unstarted(item, Kind::Cancelled, cause)),
             }
         }
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::Kind;
+use crate::cell::{CellRef, Kind};
 use crate::clock::Ticks;
 use crate::core::{Core, HARD, STOPPING};
 use crate::decide;
@@ -17,6 +17,7 @@ use crate::ids::TaskInfo;
 use crate::line::{STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::Looks;
+use crate::queue::Item;
 use crate::reaper::Chore;
 use crate::report::Report;
 use crate::roster::Phase;
@@ -71,7 +72,8 @@ impl Core {
 
     /// Ok: look again at that time. Err: it is over.
     fn tick(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
-        let mut next = self.abandon_overdue(now);
+        let mut next = self.watch_limits(now);
+        next = next.min(self.abandon_overdue(now));
         next = next.min(self.staff(now));
         if let Some(limit) = self.on_limit(now) {
             next = next.min(limit);
@@ -87,6 +89,71 @@ impl Core {
             Nap::Until(at) => Ok(Nap::Until(next.min(at))),
             last_call => Ok(last_call),
         }
+    }
+
+    // ------------------------------------------------------------ limits (L2, L3)
+
+    /// Ends what has waited too long, and tells what has run too long.
+    fn watch_limits(self: &Arc<Self>, now: Ticks) -> Ticks {
+        let due = self.limits.due();
+        if now < due {
+            return due;
+        }
+        let began = self.clock.now();
+        self.limits.begin_look();
+        let mut next = Ticks::NEVER;
+        let mut chores = Vec::new();
+        let mut late = |cell: CellRef| match cell.limit() {
+            Some(at) if at > now => {
+                next = next.min(at);
+                false
+            }
+            at => at.is_some(),
+        };
+        let mut tell = |cell: CellRef, chores: &mut Vec<Chore>| {
+            if late(cell) && cell.request_stop(Cause::Timeout, now.0) == Some(true) {
+                chores.extend(settle::own_token(cell).map(Chore::CancelToken));
+            }
+        };
+        let lines: Vec<_> =
+            self.roster.lock().entries.iter().map(|entry| Arc::clone(&entry.line)).collect();
+        for cell in lines.iter().flat_map(|line| line.running_cells()) {
+            tell(cell, &mut chores);
+        }
+        let callers: Vec<_> = self.callers.lock().iter().map(|(cell, _)| *cell).collect();
+        for cell in callers {
+            tell(cell, &mut chores);
+        }
+        let mut expired = Vec::new();
+        self.queue.each_cell(|cell| {
+            if late(cell) {
+                expired.push(cell);
+            }
+        });
+        for cell in expired {
+            if cell.claim_queued(Cause::Timeout).is_some() {
+                self.queue.give_credit();
+                self.lobby.wake_first();
+                let kind = Kind::TimedOutInQueue;
+                chores.push(Chore::Unstarted(Item::Cell(cell), kind, Cause::Timeout));
+            }
+        }
+        if self.config.task_timeout.is_some() {
+            for line in &lines {
+                if let Some((run, at)) = line.inline_limit() {
+                    match at > now {
+                        true => next = next.min(at),
+                        false => self.tell_inline(line, run),
+                    }
+                }
+            }
+        }
+        let took = self.clock.now().since(began);
+        self.limits.end_look(next, now, took);
+        for chore in chores {
+            self.reap(chore);
+        }
+        self.limits.due()
     }
 
     // ------------------------------------------------------------ grace (L4)

@@ -22,6 +22,10 @@ pub(crate) struct Offer<'t> {
     pub(crate) on_outcome: Option<Callback>,
     pub(crate) token: Option<&'t Token>,
     pub(crate) patience: Patience,
+    /// None: the pool's.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) queue_timeout: Option<Duration>,
+    pub(crate) total_timeout: Option<Duration>,
 }
 
 impl Default for Offer<'_> {
@@ -32,6 +36,9 @@ impl Default for Offer<'_> {
             on_outcome: None,
             token: None,
             patience: Patience::Policy,
+            timeout: None,
+            queue_timeout: None,
+            total_timeout: None,
         }
     }
 }
@@ -98,6 +105,36 @@ impl<'p, S: 'static> Task<'p, S> {
     /// counted and told to `on_unobserved`. `wait_idle` and `shutdown` wait for it.
     pub fn on_outcome(mut self, f: impl FnOnce(&Summary) + Send + 'static) -> Self {
         self.offer.on_outcome = Some(Box::new(f));
+        self
+    }
+
+    /// How long it may run. At the end of that time it is told to stop (`cx.check()`), and
+    /// however it returns after that, its outcome is
+    /// [`TimedOut`](crate::TaskError::TimedOut). One that does not return is abandoned after
+    /// the pool's grace: a timeout of 1 s with a grace of 5 s can hold `wait` for 6 s.
+    ///
+    /// In place of the pool's `task_timeout`; `Duration::MAX` is no limit.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.offer.timeout = Some(limit);
+        self
+    }
+
+    /// No limit on its run, whatever the pool's `task_timeout`.
+    pub fn no_timeout(self) -> Self {
+        self.timeout(Duration::MAX)
+    }
+
+    /// How long it may wait in the queue, from its acceptance to its start. Then it is
+    /// settled as timed out, never runs, and its place is free.
+    pub fn queue_timeout(mut self, limit: Duration) -> Self {
+        self.offer.queue_timeout = Some(limit);
+        self
+    }
+
+    /// How long it may take in all, from its acceptance to its end: a limit both in the
+    /// queue and on the run.
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.offer.total_timeout = Some(limit);
         self
     }
 

@@ -38,6 +38,8 @@ pub enum UnobservedKind {
     Failed,
     /// A task panicked and nobody collects that.
     Panicked,
+    /// A task that nobody waits for ran out of time.
+    TimedOut,
     /// The last `Pool` was dropped with this many tasks unsettled. They go on in
     /// the background and are lost if the process ends first: call `shutdown`.
     DroppedWithWork(u64),
@@ -52,6 +54,7 @@ impl fmt::Display for UnobservedKind {
         match self {
             UnobservedKind::Failed => f.write_str("failed"),
             UnobservedKind::Panicked => f.write_str("panicked"),
+            UnobservedKind::TimedOut => f.write_str("timed out"),
             UnobservedKind::DroppedWithWork(1) => f.write_str("dropped with 1 task unsettled"),
             UnobservedKind::DroppedWithWork(n) => write!(f, "dropped with {n} tasks unsettled"),
             UnobservedKind::CallbackPanicked => f.write_str("on_outcome callback panicked"),

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cell::{CellRef, Kind};
 use crate::clock::Ticks;
@@ -253,14 +254,26 @@ impl Worker {
 
     #[inline(always)]
     fn run_inline(&self, job: InlineJob) -> bool {
+        let limit = self.core.config.task_timeout.map(|limit| self.begin_limit(limit));
         let run = self.line.begin(INLINE);
+        if let Some(limit) = limit {
+            fence(SeqCst); // the run word, then `earliest`: see `limits.rs`
+            self.core.watch_limit(limit);
+        }
         let result = quietly(|| job.consume(Verb::Run));
+        let too_late = limit.is_some_and(|limit| self.core.clock.now() >= limit);
         if !self.line.end_inline(run) {
             self.core.ledger.late_returns.fetch_add(1, Relaxed);
             self.line.end();
             return result.is_err();
         }
         match result {
+            Ok(()) if too_late => {
+                self.line.outcomes().count_own(Kind::TimedOutRunning);
+                let id = Some(self.line.inline_id(run));
+                self.core.unobserved(UnobservedKind::TimedOut, "", id, String::new());
+                false
+            }
             Ok(()) => {
                 self.line.outcomes().count_own(Kind::Completed);
                 false
@@ -273,6 +286,14 @@ impl Worker {
                 true
             }
         }
+    }
+
+    fn begin_limit(&self, limit: Duration) -> Ticks {
+        let now = self.core.clock.now();
+        self.line.running_since(now);
+        let at = now.after(limit);
+        self.line.limit_at.store(at.0, SeqCst);
+        at
     }
 
     #[inline(always)]

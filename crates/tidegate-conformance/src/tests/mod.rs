@@ -14,6 +14,7 @@ pub(crate) mod helping;
 pub(crate) mod inside;
 pub(crate) mod isolation;
 pub(crate) mod leaving;
+pub(crate) mod limits;
 pub(crate) mod long_tasks;
 pub(crate) mod many;
 pub(crate) mod offering;

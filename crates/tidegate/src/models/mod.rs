@@ -17,6 +17,7 @@
 )]
 
 mod cell;
+mod limits;
 mod lobby;
 mod parking;
 mod queue;
@@ -145,7 +146,8 @@ fn fill(life: CellRef, name: &'static str, handle: bool) {
         // SAFETY: the words of a free cell are empty, and `fill` hands us a live pointer.
         unsafe { crate::job::put(words, 7u64) }
     };
-    life.fill(&NO_OPS, std::ptr::null(), name, handle, false, write);
+    let label = crate::cell::Label { name, handle, ..Default::default() };
+    life.fill(&NO_OPS, std::ptr::null(), label, write);
 }
 
 static NO_OPS: Ops = Ops { drop_work: |_| (), drop_output: |_, _: Kind| (), describe: |_, _| None };

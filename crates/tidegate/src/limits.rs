@@ -1,0 +1,105 @@
+//! Time limits of tasks, watched without a timer per task.
+//!
+//! A limit is stored where the task is: in its cell, or on its worker's line. One word says
+//! when the earliest of them may pass; then the supervisor looks at all of them.
+//!
+//! ```text
+//!  task:        store the limit, then read `earliest`; if that is later, lower it and wake
+//!  supervisor:  set `earliest` to never by RMW, then look at all limits      one of the two
+//!               then lower it to the next one                              sees the other
+//! ```
+//!
+//! Tasks with limits of about the same length come in the order of their ends, so hardly
+//! any of them has to lower the word.
+
+use std::time::Duration;
+
+use crate::clock::Ticks;
+use crate::sync::Padded;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// How exactly limits are kept: two looks are at least this far apart.
+const RESOLUTION: Duration = Duration::from_millis(1);
+/// A look at a long queue takes a while: at most every so many times as long.
+const SHARE: u32 = 10;
+
+#[derive(Debug)]
+pub(crate) struct Limits {
+    earliest: Padded<AtomicU64>,
+    /// The supervisor's own: not before that time.
+    next_look: AtomicU64,
+}
+
+impl Limits {
+    pub(crate) fn new() -> Self {
+        Limits { earliest: Padded(AtomicU64::new(u64::MAX)), next_look: AtomicU64::new(0) }
+    }
+
+    /// A limit was stored. True: the supervisor must be woken.
+    #[inline]
+    pub(crate) fn note(&self, at: Ticks) -> bool {
+        at.0 < self.earliest.load(SeqCst) && at.0 < self.earliest.fetch_min(at.0, SeqCst)
+    }
+
+    /// When to look.
+    pub(crate) fn due(&self) -> Ticks {
+        let earliest = self.earliest.load(SeqCst);
+        if earliest == u64::MAX {
+            return Ticks::NEVER;
+        }
+        Ticks(earliest.max(self.next_look.load(Relaxed)))
+    }
+
+    pub(crate) fn begin_look(&self) {
+        self.earliest.swap(u64::MAX, SeqCst);
+    }
+
+    /// `next`: the earliest that has not passed. `took`: how long the look was.
+    pub(crate) fn end_look(&self, next: Ticks, now: Ticks, took: Duration) {
+        self.next_look.store(now.after(RESOLUTION.max(took * SHARE)).0, Relaxed);
+        self.earliest.fetch_min(next.0, SeqCst);
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn l3_only_an_earlier_limit_wakes() {
+        let limits = Limits::new();
+        assert_eq!(limits.due(), Ticks::NEVER);
+        assert!(!limits.note(Ticks::NEVER));
+        assert!(limits.note(Ticks(9 * MS)));
+        assert!(!limits.note(Ticks(9 * MS)) && !limits.note(Ticks(20 * MS)));
+        assert!(limits.note(Ticks(5 * MS)));
+        assert_eq!(limits.due(), Ticks(5 * MS));
+    }
+
+    #[test]
+    fn l3_looks_are_a_resolution_apart() {
+        let limits = Limits::new();
+        limits.note(Ticks(5 * MS));
+        limits.begin_look();
+        limits.end_look(Ticks(5 * MS + 10), Ticks(5 * MS), Duration::ZERO);
+        assert_eq!(limits.due(), Ticks(6 * MS));
+        limits.begin_look();
+        limits.end_look(Ticks(60 * MS), Ticks(6 * MS), Duration::from_millis(2));
+        assert_eq!(limits.due(), Ticks(60 * MS), "far enough away");
+        assert!(limits.note(Ticks(7 * MS)));
+        assert_eq!(limits.due(), Ticks(26 * MS), "a long look is not repeated at once");
+    }
+
+    #[test]
+    fn l3_what_comes_during_a_look_is_not_forgotten() {
+        let limits = Limits::new();
+        limits.note(Ticks(5 * MS));
+        limits.begin_look();
+        assert!(limits.note(Ticks(8 * MS)));
+        limits.end_look(Ticks(30 * MS), Ticks(5 * MS), Duration::ZERO);
+        assert_eq!(limits.due(), Ticks(8 * MS));
+    }
+}
