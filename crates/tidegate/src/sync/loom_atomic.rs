@@ -119,6 +119,7 @@ macro_rules! arithmetic {
     (fetch_sub $old:ident $value:ident) => { $old.wrapping_sub($value) };
     (fetch_and $old:ident $value:ident) => { $old & $value };
     (fetch_or $old:ident $value:ident) => { $old | $value };
+    (fetch_min $old:ident $value:ident) => { $old.min($value) };
 }
 
 atomic!(AtomicBool, bool);
@@ -130,6 +131,6 @@ atomic!(AtomicPtr<T>, *mut T);
 
 arithmetic! {
     AtomicU32 u32: fetch_add fetch_sub fetch_and fetch_or;
-    AtomicU64 u64: fetch_add fetch_sub fetch_and fetch_or;
+    AtomicU64 u64: fetch_add fetch_sub fetch_and fetch_or fetch_min;
     AtomicI64 i64: fetch_add fetch_sub;
 }
