@@ -56,6 +56,12 @@ pub enum Inside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers(usize);
 
+impl From<std::num::NonZeroUsize> for Workers {
+    fn from(count: std::num::NonZeroUsize) -> Workers {
+        Workers(count.get())
+    }
+}
+
 impl From<usize> for Workers {
     fn from(count: usize) -> Workers {
         Workers(count)
@@ -211,8 +217,8 @@ impl<S: 'static> Builder<S> {
         self
     }
 
-    /// How many tasks may wait. 0: a task is accepted only if a worker is idle.
-    /// Default: 1,000. There is no unbounded queue.
+    /// How many tasks may wait, at most 2³² − 1. 0: a task is accepted only if a worker is
+    /// idle. Default: 1,000. There is no unbounded queue.
     pub fn queue(mut self, places: usize) -> Self {
         self.config.queue = places;
         self
@@ -403,7 +409,8 @@ impl<S: 'static> Builder<S> {
             return wrong("restart_backoff", value, "a range that is not empty".into());
         }
         if c.worker_state.is_some() {
-            let needs = "without worker_state: tasks must stay on the worker that owns the state";
+            let needs =
+                "another setting: with worker_state a task must run on the worker that owns it";
             if c.when_full == WhenFull::CallerRuns {
                 return wrong("when_full", "CallerRuns".into(), needs.into());
             }

@@ -42,7 +42,7 @@ use crate::job::Words;
 use crate::outcome::Cause;
 use crate::sync::RaceCell;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use crate::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 pub(crate) const PHASE: u64 = 0b111;
 const FREE: u64 = 0;
@@ -139,7 +139,9 @@ pub(crate) struct TaskCell {
     /// When it was told to stop (`stamp`); 0 = not yet.
     stopped_at: AtomicU64,
     name: AtomicPtr<u8>,
-    name_len: AtomicUsize,
+    name_len: AtomicU32,
+    /// Which cell this is, for ids.
+    number: u32,
     /// Lazily made, kept for the cell's next lives (`extras.rs`).
     pub(crate) extras: AtomicPtr<()>,
     pub(crate) waker: RaceCell<Option<Waker>>,
@@ -152,7 +154,7 @@ unsafe impl Send for TaskCell {}
 unsafe impl Sync for TaskCell {}
 
 impl TaskCell {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(number: u32) -> Self {
         TaskCell {
             word: AtomicU64::new(1 << GENERATION_SHIFT | FREE),
             ops: AtomicPtr::new(std::ptr::null_mut()),
@@ -162,7 +164,8 @@ impl TaskCell {
             run_limit: AtomicU64::new(0),
             stopped_at: AtomicU64::new(0),
             name: AtomicPtr::new(std::ptr::null_mut()),
-            name_len: AtomicUsize::new(0),
+            name_len: AtomicU32::new(0),
+            number,
             extras: AtomicPtr::new(std::ptr::null_mut()),
             waker: RaceCell::new(None),
         }
@@ -242,6 +245,10 @@ impl CellRef {
         self.cell.as_ptr().cast()
     }
 
+    pub(crate) fn number(self) -> u32 {
+        self.cell().number
+    }
+
     pub(crate) fn generation(self) -> u64 {
         self.generation
     }
@@ -281,7 +288,7 @@ impl CellRef {
             flags |= NAMED;
             // Release: a scan that reads these also sees that the former life is over.
             cell.name.store(name.as_ptr().cast_mut(), Release);
-            cell.name_len.store(name.len(), Release);
+            cell.name_len.store(name.len() as u32, Release);
         }
         if let Some(limit) = run_limit {
             flags |= LIMITED;
@@ -511,7 +518,7 @@ impl CellRef {
         if word & NAMED == 0 {
             return self.is_mine(word).then_some("");
         }
-        let (name, len) = (cell.name.load(Acquire), cell.name_len.load(Acquire));
+        let (name, len) = (cell.name.load(Acquire), cell.name_len.load(Acquire) as usize);
         if !self.is_mine(cell.word.load(Acquire)) || name.is_null() {
             return None;
         }

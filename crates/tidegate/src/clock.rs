@@ -124,8 +124,9 @@ impl ManualClock {
         }
     }
 
-    /// How many threads wait for a moment of this clock. A test asks this to
-    /// know that somebody has gone to sleep before it moves the hand.
+    /// How many threads sleep until a moment of this clock. A test asks this to know that
+    /// somebody has gone to sleep before it moves the hand. Submitters that wait for room
+    /// look at the clock by themselves: ask `snapshot().waiting_submitters` for those.
     pub fn sleepers(&self) -> usize {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).1.len()
     }

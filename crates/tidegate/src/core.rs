@@ -7,6 +7,7 @@ use crate::builder::Config;
 use crate::cell::CellRef;
 use crate::clock::Clock;
 use crate::decide::Closing;
+use crate::depot;
 use crate::event::{Event, wake_quietly};
 use crate::ids::{TaskId, TaskInfo};
 use crate::ledger::{Ledger, Reading, Totals};
@@ -77,7 +78,6 @@ pub(crate) struct Control {
     pub(crate) cancelled_tasks: Vec<TaskInfo>,
     /// No worker could be made for what was queued (S9).
     pub(crate) lost_workers: bool,
-    pub(crate) abandoned_workers: usize,
     /// When threads that are neither in a task nor gone are given up, in real time.
     pub(crate) last_call: Option<crate::clock::Ticks>,
 }
@@ -242,8 +242,7 @@ impl Core {
     /// R9, S7: cancels the task that the roster showed under `id`.
     pub(crate) fn cancel_task(self: &Arc<Self>, id: TaskId) -> bool {
         if id.hi & 1 == 0 {
-            // Ids are only made by us, from cells, which live for ever.
-            let cell = CellRef::from_parts(id.hi as *mut (), id.lo);
+            let Some(cell) = depot::find((id.hi >> 1) as u32, id.lo) else { return false };
             let mine = std::ptr::eq(cell.cell().core.load(SeqCst).cast_const(), self.address());
             return mine && settle::cancel(cell, Cause::Handle, settle::Who::Caller);
         }
@@ -348,20 +347,24 @@ impl Core {
         if let Some(closing) = self.control.lock().closing {
             return PoolState::Closing(closing.mode);
         }
-        if self.flags.load(SeqCst) & PAUSED != 0 {
-            return PoolState::Paused;
+        if self.queue.is_closed() {
+            return PoolState::Closed;
         }
-        if self.queue.is_closed() { PoolState::Closed } else { PoolState::Running }
+        if self.flags.load(SeqCst) & PAUSED != 0 { PoolState::Paused } else { PoolState::Running }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let reading = self.reading();
-        let (live, stuck) = {
-            let roster = self.roster.lock();
-            (roster.live() as u64, roster.stuck() as u64)
-        };
         let ledger = &self.ledger;
         let read = |counter: &AtomicU64| counter.load(SeqCst);
+        // Before what they are part of.
+        let late_returns = read(&ledger.late_returns);
+        let nobody_else_runs = read(&ledger.on_caller) + read(&ledger.nested) == 0;
+        let reading = self.reading();
+        let (live, stuck, threads) = {
+            let roster = self.roster.lock();
+            (roster.live() as u64, roster.stuck() as u64, roster.most as u64)
+        };
+        let reading = reading.steady(self.queue.bound(), nobody_else_runs.then_some(threads));
         Snapshot {
             pool: Arc::clone(&self.name),
             state: self.state(),
@@ -379,7 +382,7 @@ impl Core {
             on_caller: read(&ledger.on_caller),
             nested: read(&ledger.nested),
             stuck,
-            late_returns: read(&ledger.late_returns),
+            late_returns,
             callback_panics: read(&ledger.callback_panics),
             drop_panics: read(&ledger.drop_panics),
             hook_panics: read(&ledger.hook_panics),

@@ -55,12 +55,14 @@ impl Chain {
 /// Batches that no thread holds.
 struct Store {
     batches: Vec<Chain>,
+    /// All cells there are, by number.
+    slabs: Vec<&'static [TaskCell]>,
 }
 
 // SAFETY: the chains own free cells, which any thread may own.
 unsafe impl Send for Store {}
 
-static STORE: Mutex<Store> = Mutex::new(Store { batches: Vec::new() });
+static STORE: Mutex<Store> = Mutex::new(Store { batches: Vec::new(), slabs: Vec::new() });
 
 fn store() -> std::sync::MutexGuard<'static, Store> {
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -142,11 +144,21 @@ fn refill() -> Chain {
             return batch;
         }
     }
+    let first = (store.slabs.len() * BATCH) as u32;
+    let slab: Vec<TaskCell> = (first..first + BATCH as u32).map(TaskCell::new).collect();
+    let slab: &'static [TaskCell] = Box::leak(slab.into_boxed_slice());
+    store.slabs.push(slab);
     drop(store);
-    let slab: Vec<TaskCell> = (0..BATCH).map(|_| TaskCell::new()).collect();
     let mut chain = Chain::new();
-    for cell in Box::leak(slab.into_boxed_slice()) {
+    for cell in slab {
         chain.push(NonNull::from(cell));
     }
     chain
+}
+
+/// The life that an id names, over or not.
+pub(crate) fn find(number: u32, generation: u64) -> Option<CellRef> {
+    let slab = store().slabs.get(number as usize / BATCH).copied()?;
+    let cell = NonNull::from(&slab[number as usize % BATCH]);
+    Some(CellRef::from_parts(cell.as_ptr().cast(), generation))
 }

@@ -47,7 +47,7 @@ const AWAKE_STEPS: u32 = steps(60);
 pub struct Handle<T, E = Infallible> {
     /// None once the outcome was taken.
     cell: Option<CellRef>,
-    id: TaskId,
+    life: CellRef,
     may_help: bool,
     output: PhantomData<fn() -> (T, E)>,
 }
@@ -79,13 +79,12 @@ pub enum WaitError<T, E = Infallible> {
 impl<T, E> Handle<T, E> {
     /// The cell must have been filled with work of these types, with its HANDLE flag set.
     pub(crate) fn new(cell: CellRef, may_help: bool) -> Self {
-        let id = settle::task_id(cell);
-        Handle { cell: Some(cell), id, may_help, output: PhantomData }
+        Handle { cell: Some(cell), life: cell, may_help, output: PhantomData }
     }
 
     /// The pool's id for this task.
     pub fn id(&self) -> TaskId {
-        self.id
+        settle::task_id(self.life)
     }
 
     /// True once there is an outcome.
@@ -110,8 +109,9 @@ impl<T, E> Handle<T, E> {
     /// Waits for the outcome.
     ///
     /// Inside a task of the same pool: a target that is still queued is run here and now,
-    /// on top of the waiting task; one that runs elsewhere is waited for. A wait that could
-    /// never end comes back as [`WaitError::NoOutcome`]. Never runs an unrelated task.
+    /// on top of the waiting task, at most 64 deep; one that runs elsewhere is waited for. A
+    /// wait that could never end comes back as [`WaitError::NoOutcome`]. Never runs an
+    /// unrelated task.
     pub fn wait(mut self) -> Result<T, WaitError<T, E>> {
         let Some(cell) = self.cell else {
             return Err(WaitError::NoOutcome { reason: WaitReason::AlreadyTaken, handle: self });
@@ -129,7 +129,7 @@ impl<T, E> Handle<T, E> {
         outcome.map_err(WaitError::Task)
     }
 
-    /// Waits at most `limit`. `None`: no outcome yet, or it was taken before. Never runs
+    /// Waits at most `limit`, by the pool's clock. `None`: no outcome yet, or it was taken before. Never runs
     /// the task itself.
     pub fn wait_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError<E>>> {
         let cell = self.cell?;
@@ -328,7 +328,7 @@ unsafe impl<T: Send, E: Send> Sync for Handle<T, E> {}
 impl<T, E> fmt::Debug for Handle<T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settled = self.is_settled();
-        f.debug_struct("Handle").field("id", &self.id).field("settled", &settled).finish()
+        f.debug_struct("Handle").field("id", &self.id()).field("settled", &settled).finish()
     }
 }
 
@@ -349,6 +349,19 @@ impl<T, E> CancelOnDrop<T, E> {
     /// As [`Handle::wait`].
     pub fn wait(self) -> Result<T, WaitError<T, E>> {
         self.into_handle().wait()
+    }
+}
+
+impl<T, E> std::ops::Deref for CancelOnDrop<T, E> {
+    type Target = Handle<T, E>;
+    fn deref(&self) -> &Handle<T, E> {
+        self.handle.as_ref().expect("taken only when consumed")
+    }
+}
+
+impl<T, E> std::ops::DerefMut for CancelOnDrop<T, E> {
+    fn deref_mut(&mut self) -> &mut Handle<T, E> {
+        self.handle.as_mut().expect("taken only when consumed")
     }
 }
 
@@ -400,6 +413,26 @@ impl<T, E> WaitError<T, E> {
         self.task().is_some_and(TaskError::is_panicked)
     }
 
+    /// True if the task returned an error.
+    pub fn is_failed(&self) -> bool {
+        self.task().is_some_and(TaskError::is_failed)
+    }
+
+    /// True if its time limit passed.
+    pub fn is_timed_out(&self) -> bool {
+        self.task().is_some_and(TaskError::is_timed_out)
+    }
+
+    /// True if a full queue pushed it out.
+    pub fn is_evicted(&self) -> bool {
+        self.task().is_some_and(TaskError::is_evicted)
+    }
+
+    /// True if it did not stop within the grace.
+    pub fn is_abandoned(&self) -> bool {
+        self.task().is_some_and(TaskError::is_abandoned)
+    }
+
     /// The wait could never have ended.
     pub fn is_would_deadlock(&self) -> bool {
         matches!(self, WaitError::NoOutcome { reason: WaitReason::WouldDeadlock, .. })
@@ -410,8 +443,9 @@ impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             WaitReason::WouldDeadlock => {
-                "waiting here could never end: the task depends on the waiter, or nobody is free \
-                 to run it; wait outside the pool, or return and let it run"
+                "the wait could never end (the task depends on the waiter), or would run more \
+                 than 64 tasks on top of each other, or on a worker whose state is in use; \
+                 wait outside the pool, or return and let it run"
             }
             WaitReason::AlreadyTaken => "the outcome was taken from this handle before",
         })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// You see it on a handle, in the roster, in reports, summaries and log lines;
 /// use it to match those up, or to cancel the task by id. It says nothing about
 /// order: a larger id is not a later task. Printed as two short hexadecimal
-/// numbers, `t4f3a-12`.
+/// numbers, `t3a-12`.
 ///
 /// For an id of your own (a request, a row) see [`ExternalId`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

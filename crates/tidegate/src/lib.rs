@@ -21,6 +21,7 @@ mod publish;
 mod queue;
 mod ring;
 mod sync;
+mod text;
 mod watch;
 
 #[cfg(not(tidegate_loom))]

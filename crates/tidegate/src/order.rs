@@ -29,7 +29,8 @@ impl<S> Drain for Pool<S> {
 /// Drains each in turn, in the order given: producers first. All of them share `within`;
 /// each gets the time left divided by the number left, so a slow first one can't leave the
 /// last with none. A pool that overruns its share turns Hard and may take of the one grace
-/// that all have on top of `within`: the longest of theirs.
+/// that all have on top of `within`: the longest of theirs. If one can't be drained (inside
+/// one of its own tasks), those after it are left alone and get the same error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,10 +49,16 @@ pub fn shutdown_in_order(
 ) -> Vec<Result<Report, ShutdownError>> {
     let began = Instant::now();
     let grace = pools.iter().map(|pool| pool.grace()).max().unwrap_or_default();
+    let mut refused = None;
     let each = pools.iter().enumerate().map(|(index, pool)| {
+        if let Some(error) = refused {
+            return Err(error); // a consumer must not go before its producer
+        }
         let left = pools.len() - index;
         let (limit, grace) = decide::share(within, grace, began.elapsed(), left);
-        pool.drain(limit, grace)
+        let report = pool.drain(limit, grace);
+        refused = report.as_ref().err().copied();
+        report
     });
     each.collect()
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::ids::{ExternalId, TaskId};
 use crate::panics::Panic;
+use crate::text::write_on_one_line;
 
 /// How an accepted task ended, without its value or error.
 ///
@@ -312,11 +313,14 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pool {:?}: task ", self.pool)?;
         if !self.name.is_empty() {
-            write!(f, "{} ", self.name)?;
+            write_on_one_line(f, self.name)?;
+            f.write_str(" ")?;
         }
         write!(f, "{}", self.id)?;
         if let Some(external) = &self.external_id {
-            write!(f, " ({external})")?;
+            f.write_str(" (")?;
+            write_on_one_line(f, &external.to_string())?;
+            f.write_str(")")?;
         }
         write!(f, " {}", self.kind)?;
         if let Some(cause) = self.cause {
@@ -326,7 +330,10 @@ impl fmt::Display for Summary {
             write!(f, " after {time:.1?}")?;
         }
         match &self.message {
-            Some(message) => write!(f, ": {message}"),
+            Some(message) => {
+                f.write_str(": ")?;
+                write_on_one_line(f, message)
+            }
             None => Ok(()),
         }
     }

@@ -353,7 +353,6 @@ impl Ending {
 
 /// The end of a pool, as a future; see [`Pool::shutdown_async`].
 #[must_use = "the shutdown is under way; await it to know its end"]
-#[derive(Debug)]
 pub struct ShutdownFuture {
     ending: Arc<Ending>,
     error: Option<ShutdownError>,
@@ -366,6 +365,13 @@ impl Future for ShutdownFuture {
             return Poll::Ready(Err(error));
         }
         self.ending.report.poll(cx).map(|report| Ok((*report).clone()))
+    }
+}
+
+impl fmt::Debug for ShutdownFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let over = self.ending.report.get().is_some();
+        f.debug_struct("ShutdownFuture").field("over", &over).field("error", &self.error).finish()
     }
 }
 

@@ -273,9 +273,22 @@ impl Queue {
         reserved_self: bool,
         claim: impl Fn(CellRef) -> bool,
     ) -> Option<Item> {
+        self.take_if(reserved_self, || true, claim)
+    }
+
+    /// As `take`; `go` is asked again for each task that was seen, before it is taken.
+    /// Whoever forbids it and then publishes a task can rely on that.
+    #[inline(always)]
+    pub(crate) fn take_if(
+        &self,
+        reserved_self: bool,
+        go: impl Fn() -> bool,
+        claim: impl Fn(CellRef) -> bool,
+    ) -> Option<Item> {
         loop {
             let h = self.ring.head.load(SeqCst);
             match self.ring.peek(h) {
+                Peek::Inline | Peek::Cell(_) if !go() => return None,
                 Peek::Inline => {
                     if reserved_self {
                         self.credit.fetch_sub(1, SeqCst);
@@ -310,6 +323,9 @@ impl Queue {
                         return None;
                     }
                     if self.ring.head.load(SeqCst) == ticket(tail) {
+                        if !go() {
+                            return None;
+                        }
                         match self.take_spilled(reserved_self, &claim) {
                             Some(found) => return found,
                             None => continue,

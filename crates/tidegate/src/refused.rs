@@ -39,7 +39,7 @@ impl Reason {
             Reason::Cancelled => "whoever cancelled it wants no more work, so don't retry",
             Reason::Closed => "this pool takes no more work, so don't retry here",
             Reason::WouldDeadlock => {
-                "do the work in the task itself, or build the pool with Inside::RunInline"
+                "do the work in the task itself; Inside::RunInline does so, up to 64 tasks deep"
             }
             Reason::OverBudget => "try again when work that holds the budget has ended",
             Reason::TooHeavy => "split the work or enlarge the budget",

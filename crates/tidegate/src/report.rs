@@ -189,7 +189,10 @@ pub struct Report {
     /// Those that still run and borrow from a scope or run on a caller's thread:
     /// only that scope's or caller's own end waits for them.
     pub still_borrowing: Vec<TaskInfo>,
-    /// Worker threads left behind with code that did not return.
+    /// No worker could be started any more (three failures in a row, none alive), so what
+    /// was queued has been cancelled.
+    pub workers_lost: bool,
+    /// Workers left behind, in code that has not returned.
     pub abandoned_workers: usize,
     /// Threads of the pool that ended and were joined.
     pub threads_joined: usize,
@@ -224,6 +227,9 @@ impl fmt::Display for Report {
         writeln!(f, "  meanwhile  {counts}")?;
         let (joined, lost) = (self.threads_joined, self.abandoned_workers);
         write!(f, "  threads    {joined} joined, {lost} abandoned")?;
+        if self.workers_lost {
+            f.write_str("\n  no worker could be started for what was queued")?;
+        }
         write_tasks(f, "cancelled", &self.cancelled_tasks, self.cancelled)?;
         write_tasks(f, "running", &self.still_running, 0)?;
         write_tasks(f, "borrowing", &self.still_borrowing, 0)

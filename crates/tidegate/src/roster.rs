@@ -55,6 +55,8 @@ pub(crate) struct Roster {
     pub(crate) joined: usize,
     /// Failed starts in a row, of whichever worker.
     pub(crate) failures: u32,
+    /// The most entries there ever were at a time.
+    pub(crate) most: usize,
 }
 
 impl Roster {
@@ -62,6 +64,7 @@ impl Roster {
     pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
         let line = WorkerLine::new(WorkerId(self.next_id));
         self.next_id += 1;
+        self.most = self.most.max(self.entries.len() + 1);
         self.entries.push(Entry {
             line: Arc::clone(&line),
             phase: Phase::Starting,

@@ -48,7 +48,7 @@ pub(crate) enum Who {
 
 /// The id under which the roster and `cancel_task` know a cell task.
 pub(crate) fn task_id(cell: CellRef) -> TaskId {
-    TaskId { hi: cell.address() as u64, lo: cell.generation() }
+    TaskId { hi: u64::from(cell.number()) << 1, lo: cell.generation() }
 }
 
 /// What reports list about a task; None if it ended meanwhile.
@@ -98,6 +98,10 @@ fn settle_returned<W: Work>(
     let Some(won) = cell.claim_running() else {
         // Abandoned meanwhile: the cell may be somebody else's by now.
         env.core.ledger.late_returns.fetch_add(1, Relaxed);
+        if let Err(panic) = &returned {
+            let text = format!("after it was abandoned: {}", panic.message());
+            env.core.unobserved(UnobservedKind::Panicked, cx.name(), Some(task_id(cell)), text);
+        }
         env.core.drop_late(returned);
         return;
     };

@@ -172,7 +172,8 @@ impl Core {
             cancelled_tasks: control.cancelled_tasks.clone(),
             still_running: still_running(&roster),
             still_borrowing: borrowing,
-            abandoned_workers: control.abandoned_workers,
+            workers_lost: control.lost_workers,
+            abandoned_workers: roster.stuck(),
             threads_joined: roster.joined,
         }
     }

@@ -7,14 +7,20 @@ use std::time::Duration;
 use crate::ids::{TaskId, WorkerId};
 use crate::report::{Mode, NonZero};
 
-/// A pool at one moment: what was offered, what became of it, who works.
+/// What was offered to a pool, what became of it, who works.
 ///
-/// Meant to be polled, also ten times a second and on a busy pool. What counts
-/// events only grows. In *every* snapshot, also of a pool at full speed:
+/// Meant to be polled, also ten times a second and on a busy pool. What counts events only
+/// grows. In *every* snapshot, also of a pool at full speed:
 ///
-/// - `offered = accepted + refused`
-/// - `accepted = queued + running + completed + failed + panicked + timed_out
-///   + cancelled + evicted + abandoned`
+/// ```text
+/// offered  = accepted + refused
+/// accepted = queued + running + completed + failed + panicked
+///            + timed_out + cancelled + evicted + abandoned
+/// queued  <= queue_capacity
+/// ```
+///
+/// Nothing stops for it, so `queued` and `running` may be a moment apart; where tasks run on
+/// top of others or on callers' threads, what passes meanwhile shows as running.
 ///
 /// Printed as a few aligned lines for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +68,7 @@ pub struct Snapshot {
     pub hook_panics: u64,
     /// Workers started again after one was lost.
     pub worker_restarts: u64,
-    /// Workers the pool was built with.
+    /// How many workers there should be.
     pub workers: u64,
     /// Workers that are alive and not stuck.
     pub live_workers: u64,

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
+#[cfg(not(tidegate_shuttle))]
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::sync::thread;
 
@@ -26,6 +28,26 @@ impl Joiner {
     }
 }
 
+/// Says that a body was dropped instead of run.
+#[cfg(not(tidegate_shuttle))]
+struct Unrun(Option<Arc<AtomicBool>>);
+
+#[cfg(not(tidegate_shuttle))]
+impl Unrun {
+    fn runs(mut self) {
+        self.0 = None;
+    }
+}
+
+#[cfg(not(tidegate_shuttle))]
+impl Drop for Unrun {
+    fn drop(&mut self) {
+        if let Some(dropped) = &self.0 {
+            dropped.store(true, SeqCst);
+        }
+    }
+}
+
 pub(crate) fn spawn(
     name: String,
     stack_size: Option<usize>,
@@ -38,9 +60,18 @@ pub(crate) fn spawn(
         if let Some(size) = stack_size {
             builder = builder.stack_size(size);
         }
+        let dropped = Arc::new(AtomicBool::new(false));
+        let unrun = Unrun(Some(Arc::clone(&dropped)));
+        let body = Box::new(move || {
+            unrun.runs();
+            body();
+        });
         // User code, on threads that must not die of it.
-        let answer = crate::panics::quietly(|| spawner(builder, Box::new(body)));
+        let answer = crate::panics::quietly(|| spawner(builder, body));
         return match answer {
+            Ok(Ok(_)) if dropped.load(SeqCst) => {
+                Err(io::Error::other("the spawner dropped the body of the thread unrun"))
+            }
             Ok(thread) => thread.map(Joiner),
             Err(panic) => Err(io::Error::other(format!("the spawner {panic}"))),
         };

@@ -24,6 +24,7 @@ use crate::roster::Phase;
 use crate::settle::{self, Who};
 use crate::spawn;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::unobserved::UnobservedKind;
 use crate::worker::{End, Worker};
 
 /// How soon a refused reaper thread is tried again.
@@ -168,7 +169,6 @@ impl Core {
         let hard_due = closing.map_or(Ticks::NEVER, |c| c.grace_ends(grace));
         let mut next = Ticks::NEVER;
         let mut chores = Vec::new();
-        let mut newly_stuck = 0;
         {
             let mut roster = self.roster.lock();
             for entry in &mut roster.entries {
@@ -220,16 +220,12 @@ impl Core {
                     }
                 }
                 if !gave_up.is_empty() {
-                    newly_stuck += usize::from(!matches!(entry.phase, Phase::Stuck));
                     entry.phase = Phase::Stuck;
                     entry.stuck_in.extend(gave_up);
                 } else if !matches!(entry.phase, Phase::Stuck) {
                     line.orders.fetch_and(!STUCK, SeqCst);
                 }
             }
-        }
-        if newly_stuck > 0 {
-            self.control.lock().abandoned_workers += newly_stuck;
         }
         for chore in chores {
             self.reap(chore);
@@ -275,6 +271,7 @@ impl Core {
                 Ok(()) => drop(self.ledger.restarts.fetch_add(u64::from(again), Relaxed)),
                 Err(error) => {
                     let cause = format!("thread could not be started: {error}");
+                    self.worker_failed(&line, &cause);
                     next = next.min(self.restart_later(&line, cause));
                 }
             }
@@ -343,8 +340,17 @@ impl Core {
         }
     }
 
+    /// O6: a pool that can't keep its workers says so.
+    fn worker_failed(&self, line: &WorkerLine, cause: &str) {
+        let message = format!("worker {}: {cause}", line.id);
+        self.unobserved(UnobservedKind::WorkerFailed, "", None, message);
+    }
+
     fn worker_ended(&self, line: &Arc<WorkerLine>, end: &End) {
         let now = self.clock.now();
+        if let End::Failed(cause) = end {
+            self.worker_failed(line, cause);
+        }
         {
             let mut roster = self.roster.lock();
             let Some(gone) = roster.remove(line.id, end) else { return };

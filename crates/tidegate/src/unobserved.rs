@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::TaskId;
+use crate::text::write_on_one_line;
 
 /// A failure that nobody would see otherwise, as told to `on_unobserved`.
 ///
@@ -47,6 +48,8 @@ pub enum UnobservedKind {
     CallbackPanicked,
     /// A hook of the pool panicked.
     HookPanicked,
+    /// A worker could not be started, or made no state. It is tried again, with a pause.
+    WorkerFailed,
 }
 
 impl fmt::Display for UnobservedKind {
@@ -59,6 +62,7 @@ impl fmt::Display for UnobservedKind {
             UnobservedKind::DroppedWithWork(n) => write!(f, "dropped with {n} tasks unsettled"),
             UnobservedKind::CallbackPanicked => f.write_str("on_outcome callback panicked"),
             UnobservedKind::HookPanicked => f.write_str("hook panicked"),
+            UnobservedKind::WorkerFailed => f.write_str("worker failed"),
         }
     }
 }
@@ -71,7 +75,8 @@ impl fmt::Display for Unobserved {
             f.write_str("task ")?;
         }
         if !self.name.is_empty() {
-            write!(f, "{} ", self.name)?;
+            write_on_one_line(f, self.name)?;
+            f.write_str(" ")?;
         }
         if let Some(id) = self.id {
             write!(f, "{id} ")?;
@@ -83,17 +88,6 @@ impl fmt::Display for Unobserved {
         f.write_str(": ")?;
         write_on_one_line(f, &self.message)
     }
-}
-
-fn write_on_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    const LONGEST: usize = 500;
-    for c in text.chars().take(LONGEST) {
-        match c.is_control() {
-            true => write!(f, "{}", c.escape_default())?,
-            false => write!(f, "{c}")?,
-        }
-    }
-    if text.chars().nth(LONGEST).is_some() { f.write_str(" …") } else { Ok(()) }
 }
 
 /// The hook of a pool that has none: at most [`StderrLimiter::LINES`] lines on

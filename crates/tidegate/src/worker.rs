@@ -122,12 +122,8 @@ impl Worker {
             }
             // A ticket of a `queue(0)` pool belongs to a worker that waited for it: a
             // pause that came later does not strand it.
-            let item = if paused && !hand_over {
-                None
-            } else {
-                core.queue.take(announced, CellRef::claim_start)
-            };
-            match item {
+            let go = || hand_over || core.flags.load(Acquire) & PAUSED == 0;
+            match core.queue.take_if(announced, go, CellRef::claim_start) {
                 Some(item) => {
                     announced = false;
                     core.lobby.room_made(&core.queue);
@@ -265,7 +261,14 @@ impl Worker {
         if !self.line.end_inline(run) {
             self.core.ledger.late_returns.fetch_add(1, Relaxed);
             self.line.end();
-            return result.is_err();
+            let panicked = result.is_err();
+            if let Err(panic) = result {
+                let text = format!("after it was abandoned: {}", panic.message());
+                let id = Some(self.line.inline_id(run));
+                self.core.unobserved(UnobservedKind::Panicked, "", id, text);
+                self.core.discard(panic);
+            }
+            return panicked;
         }
         match result {
             Ok(()) if too_late => {

@@ -1,4 +1,4 @@
-//! Shutting down on signals. One test, because signals belong to the process.
+//! Shutting down on signals. One test in this process, because signals belong to it.
 #![cfg(all(unix, feature = "signal"))]
 
 use std::sync::mpsc;
@@ -58,4 +58,46 @@ fn hazard_20_signals_shut_down_from_wherever_they_interrupt() {
     let report = pool.shutdown(Shutdown::light()).unwrap();
     assert_eq!((report.mode, report.complete), (Mode::Hard, true), "{report}");
     assert!(matches!(endless.wait(), Err(WaitError::Task(TaskError::Cancelled { .. }))));
+}
+
+/// Played by a child process: drops its guard, or takes two signals, then one more.
+#[test]
+fn child_that_must_die_of_the_last_signal() {
+    let Ok(scene) = std::env::var("TIDEGATE_SIGNAL_CHILD") else { return };
+    let pool = Pool::builder("child").workers(1).build().unwrap();
+    let guard = pool.shutdown_on_signals(Shutdown::light()).unwrap();
+    if scene == "guard dropped" {
+        let other = pool.shutdown_on_signals(Shutdown::light()).unwrap();
+        drop(guard);
+        raise(SIGTERM).unwrap(); // the other one listens still
+        while pool.state() == tidegate::PoolState::Running {
+            std::thread::yield_now();
+        }
+        drop(other);
+    } else {
+        let (_never, wait) = mpsc::channel::<()>();
+        pool.spawn(move || _ = wait.recv()).unwrap();
+        for mode in [Mode::Light, Mode::Hard] {
+            raise(SIGTERM).unwrap();
+            while !matches!(pool.state(), tidegate::PoolState::Closing(m) if m == mode) {
+                std::thread::yield_now();
+            }
+        }
+    }
+    // The switch is turned right after the state has changed.
+    for _ in 0..1_000_000 {
+        raise(SIGTERM).unwrap();
+    }
+    std::process::exit(7);
+}
+
+#[test]
+fn after_its_guard_and_at_the_third_a_signal_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    for scene in ["guard dropped", "third signal"] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "child_that_must_die_of_the_last_signal"]);
+        let output = child.env("TIDEGATE_SIGNAL_CHILD", scene).output().unwrap();
+        assert_eq!(output.status.signal(), Some(SIGTERM), "{scene}: {output:?}");
+    }
 }

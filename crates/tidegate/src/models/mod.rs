@@ -122,7 +122,7 @@ struct Cell(NonNull<TaskCell>);
 
 impl Cell {
     fn free() -> Cell {
-        Cell(NonNull::from(Box::leak(Box::new(TaskCell::new()))))
+        Cell(NonNull::from(Box::leak(Box::new(TaskCell::new(0)))))
     }
 
     /// A queued task that holds a word nobody has to drop.
