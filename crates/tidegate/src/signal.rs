@@ -3,8 +3,8 @@
 //! The handler itself only writes to a pipe (signal-hook); a thread of ours reads it, so
 //! nothing here runs where a signal interrupted somebody else's lock (hazard 20).
 
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -1,9 +1,9 @@
 //! Starting and joining threads. The only place where one is made.
 
+#[cfg(not(tidegate_shuttle))]
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::io;
 use std::sync::Arc;
-#[cfg(not(tidegate_shuttle))]
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::sync::thread;
 
