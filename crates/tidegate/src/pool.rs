@@ -160,7 +160,7 @@ impl<S: 'static> Pool<S> {
     }
 
     /// As [`submit`](Pool::submit); a wait for room lasts at most `limit`, then it refuses
-    /// with `TimedOut`.
+    /// with `TimedOut`. Where the policy does not wait, neither does this.
     pub fn submit_timeout<T, F>(&self, limit: Duration, f: F) -> Result<Handle<T>, Refused<F>>
     where
         T: Send + 'static,
@@ -172,7 +172,8 @@ impl<S: 'static> Pool<S> {
     /// Fire and forget: still bounded, counted and isolated. A panic is told to
     /// `on_unobserved`.
     ///
-    /// Price: no allocation for captures of up to 40 bytes, ever.
+    /// Price: no allocation for captures of up to 40 bytes (a queue of more than 65,536 places
+    /// grows on its first fill).
     #[inline]
     pub fn spawn<F>(&self, f: F) -> Result<(), Refused<F>>
     where
@@ -203,8 +204,9 @@ impl<S: 'static> Pool<S> {
         Task::new(self, name)
     }
 
-    /// A stream of outcomes in the order in which they come. At most `window` tasks are
-    /// accepted and not yet collected.
+    /// A stream of outcomes in the order in which they come. At most `window` tasks (and one
+    /// at least) are accepted and not yet collected; beyond that its submits refuse with
+    /// `Full`: collect first.
     pub fn stream<T: Send + 'static, E: Send + 'static>(
         &self,
         window: usize,

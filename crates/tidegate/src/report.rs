@@ -166,7 +166,8 @@ pub struct Report {
     pub duration: Duration,
     /// It ended before the limit passed.
     pub in_time: bool,
-    /// All tasks are settled and no code of theirs runs any more.
+    /// All tasks are settled, no code of theirs runs any more, and no queued one was given up
+    /// for want of a worker (`workers_lost`).
     pub complete: bool,
     /// Tasks that returned a value.
     pub completed: u64,

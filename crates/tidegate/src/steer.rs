@@ -47,12 +47,13 @@ impl fmt::Display for WorkerError {
 impl std::error::Error for WorkerError {}
 
 impl<S> Pool<S> {
-    /// Ends one worker for good: the pool has one less.
+    /// Ends one worker for good: the pool has one less. Does not wait for that.
     pub fn stop_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
         self.order_stop(id, how, false)
     }
 
-    /// Ends one worker and starts a fresh one in its place, with a fresh state.
+    /// Ends one worker and starts a fresh one in its place, with a fresh state. Does not wait
+    /// for that.
     pub fn recycle_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
         self.order_stop(id, how, true)
     }

@@ -73,7 +73,7 @@ struct Settled {
 impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     pub(crate) fn new(pool: Pool<S>, window: usize) -> Self {
         let settled = Arc::new(Settled::default());
-        Completions { pool, window, next_key: 0, open: BTreeMap::new(), settled }
+        Completions { pool, window: window.max(1), next_key: 0, open: BTreeMap::new(), settled }
     }
 
     /// Submits a closure that returns a `Result`; gives its number.

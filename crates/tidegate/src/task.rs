@@ -94,15 +94,16 @@ impl<'p, S: 'static> Task<'p, S> {
         self
     }
 
-    /// Lets `token` cancel it: while it waits for room (refused), queued (settled at once,
-    /// its place free) or running (told). A token that is cancelled already refuses.
+    /// Lets `token` cancel it: while it waits for room (refused), queued (its place is
+    /// free at once; a thread of the pool settles it) or running (told). A token that is cancelled already refuses.
     pub fn cancel_with(mut self, token: &'p Token) -> Self {
         self.offer.token = Some(token);
         self
     }
 
     /// Runs `f` after the outcome is out, on the thread that settled it. A panic in it is
-    /// counted and told to `on_unobserved`. `wait_idle` and `shutdown` wait for it.
+    /// counted and told to `on_unobserved`. `wait_idle` and `shutdown` wait for it. It may
+    /// submit again; where that settles at once (`DropNewest`), each goes one level deeper.
     pub fn on_outcome(mut self, f: impl FnOnce(&Summary) + Send + 'static) -> Self {
         self.offer.on_outcome = Some(Box::new(f));
         self
@@ -144,7 +145,8 @@ impl<'p, S: 'static> Task<'p, S> {
         self
     }
 
-    /// Waits for room no longer than `limit`.
+    /// Waits for room no longer than `limit`; it bounds what the pool's policy does, and makes
+    /// nobody wait who would not.
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
         self.offer.patience = Patience::For(limit);
         self
