@@ -105,6 +105,7 @@ macro_rules! for_each_test {
         bound::R7_start_order_in_waves "R7" [Fifo, BoundedQueue] [];
         bound::R7_order_survives_a_flood_of_cancelled_tasks "R7" [Native] [51];
         bound::R7_no_task_waits_behind_a_long_one "R7" [] [];
+        bound::R7_short_mode_strands_nothing "R7" [Native] [];
         bound::R7_order_of_one_producer_among_many "R7" [Native] [];
         // inside.rs
         inside::R8_submit_inside_a_full_pool_would_deadlock "R8" [Native] [1];

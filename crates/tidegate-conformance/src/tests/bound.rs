@@ -1,5 +1,6 @@
 //! R6 and R7: the bound is exact, and tasks start in order.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -193,6 +194,32 @@ pub(crate) fn R7_no_task_waits_behind_a_long_one(cx: &Ctx) {
         long.open();
     }
     pool.shutdown(How::Light);
+}
+
+pub(crate) fn R7_short_mode_strands_nothing(cx: &Ctx) {
+    cx.needs_workers(2);
+    const OUTSTANDING: usize = 100;
+    let pool = cx.builder().queue(1_000).build().expect("the pool starts");
+    for tasks in [50_000_u64].into_iter().chain([5_000; 19]) {
+        // So many and so short that one worker does them alone and the others sleep.
+        let mut short = VecDeque::new();
+        for n in 0..tasks {
+            if short.len() == OUTSTANDING {
+                short.pop_front().map(value);
+            }
+            short.push_back(pool.submit(move || n).expect("there is room"));
+        }
+        let gate = Gate::new();
+        pool.spawn(gate.waiter()).expect("there is room");
+        short.extend((0..20).map(|n| pool.submit(move || n).expect("there is room")));
+        eventually("those behind the long task settle while it runs", || {
+            short.iter().all(|handle| handle.is_settled())
+        });
+        gate.wait_until_entered(1);
+        gate.open();
+        let values: Vec<u64> = short.into_iter().map(value).collect();
+        assert_eq!(values.len(), OUTSTANDING + 20);
+    }
 }
 
 pub(crate) fn R7_order_of_one_producer_among_many(cx: &Ctx) {
