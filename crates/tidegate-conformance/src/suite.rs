@@ -257,6 +257,7 @@ macro_rules! for_each_test {
         workers::W1_hooks_run_once_per_worker "W1" [Native] [];
         workers::W1_each_worker_has_its_own_state "W1" [Native] [];
         workers::W1_state_is_rebuilt_after_a_panic "W1" [Native] [];
+        workers::W1_state_is_rebuilt_after_a_late_panic "W1" [Native] [];
         workers::W1_a_wait_inside_a_stateful_pool_would_deadlock "W1" [Native] [];
         workers::W1_what_state_excludes_is_a_build_error "W1" [Native] [];
         workers::W3_the_roster_shows_idle_running_and_stopping "W3" [Native] [];

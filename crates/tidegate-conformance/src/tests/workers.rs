@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::{
-    Clock, Inside, Mode, Pool, PoolState, Shutdown, StopWorker, WaitReason, WhenFull, WorkerId,
-    WorkerState,
+    Builder, Clock, Cx, Inside, Mode, Pool, PoolState, Shutdown, StopWorker, WaitReason, WhenFull,
+    WorkerId, WorkerState,
 };
 
 use crate::Ctx;
@@ -89,14 +89,25 @@ struct Till {
     sales: u64,
 }
 
-fn with_tills(cx: &Ctx) -> (Pool<Till>, Arc<AtomicU64>) {
+impl Till {
+    fn sell(&mut self, _: &Cx) -> u64 {
+        self.sales += 1;
+        self.sales
+    }
+}
+
+fn tills(builder: Builder) -> (Pool<Till>, Arc<AtomicU64>) {
     let made = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&made);
-    let builder = cx.builder().queue(100).callers_may_help(false).worker_state(move |owner| {
+    let builder = builder.queue(100).callers_may_help(false).worker_state(move |owner| {
         counter.fetch_add(1, SeqCst);
         Till { owner, sales: 0 }
     });
     (builder.build().expect("the pool starts"), made)
+}
+
+fn with_tills(cx: &Ctx) -> (Pool<Till>, Arc<AtomicU64>) {
+    tills(cx.builder())
 }
 
 pub(crate) fn W1_each_worker_has_its_own_state(cx: &Ctx) {
@@ -126,22 +137,66 @@ pub(crate) fn W1_state_is_rebuilt_after_a_panic(cx: &Ctx) {
     // The others stay busy, so that one worker does all that follows.
     let busy = occupy(&pool, cx.workers() - 1);
     let before = made.load(SeqCst);
-    let count = |till: &mut Till, _: &tidegate::Cx| {
-        till.sales += 1;
-        till.sales
-    };
-    assert_eq!(value(pool.submit_with(count).expect("there is room")), 1);
+    assert_eq!(value(pool.submit_with(Till::sell).expect("there is room")), 1);
     let bad = pool.submit_with(|till, _| -> () {
         till.sales = 99;
         deliberate_panic("half-done")
     });
     assert!(task_error(bad.expect("there is room")).is_panicked());
     assert_eq!(
-        value(pool.submit_with(count).expect("there is room")),
+        value(pool.submit_with(Till::sell).expect("there is room")),
         1,
         "the half-done state lived on"
     );
     assert_eq!(made.load(SeqCst), before + 1);
+    busy.open();
+}
+
+pub(crate) fn W1_state_is_rebuilt_after_a_late_panic(cx: &Ctx) {
+    let (clock, hand) = Clock::manual();
+    let grace = Duration::from_secs(5);
+    // Nobody takes the place of a stuck worker, so it goes on when it returns.
+    let (pool, made) = tills(cx.builder().clock(clock).grace(grace).max_abandoned(0));
+    occupy(&pool, cx.workers()).open();
+    idle(&pool);
+    let busy = occupy(&pool, cx.workers() - 1);
+    let before = made.load(SeqCst);
+    let owner = value(pool.submit_with(|till, _| till.owner).expect("there is room"));
+    let sell = || value(pool.submit_with(Till::sell).expect("there is room"));
+    assert_eq!(sell(), 1);
+    let gate = Gate::new();
+    let passage = gate.passage();
+    let bad = pool.submit_with(move |till, _| -> () {
+        till.sales = 99;
+        passage.enter();
+        deliberate_panic("too late")
+    });
+    let bad = bad.expect("there is room");
+    gate.wait_until_entered(1);
+    bad.cancel();
+    hand.advance(grace);
+    assert!(task_error(bad).is_abandoned());
+    gate.let_through(1);
+    assert_eq!(sell(), 1, "the half-done state lived on");
+    assert_eq!((made.load(SeqCst), pool.snapshot().late_returns), (before + 1, 1));
+
+    let passage = gate.passage();
+    let forgotten = move || {
+        passage.enter();
+        deliberate_panic("too late, and nobody holds its handle")
+    };
+    pool.spawn(forgotten).expect("there is room");
+    gate.wait_until_entered(2);
+    let task = pool.roster().into_iter().find_map(|worker| match worker.state {
+        WorkerState::Running { id, .. } if worker.id == owner => Some(id),
+        _ => None,
+    });
+    assert!(pool.cancel_task(task.expect("it runs")));
+    hand.advance(grace);
+    eventually("it is given up", || pool.snapshot().abandoned == 2);
+    gate.open();
+    assert_eq!(sell(), 1, "the state of a task without a handle lived on");
+    assert_eq!((made.load(SeqCst), pool.snapshot().late_returns), (before + 2, 2));
     busy.open();
 }
 
