@@ -238,6 +238,7 @@ macro_rules! for_each_test {
         // steering.rs
         steering::S7_stop_one_worker_after_its_task "S7" [Native] [];
         steering::S7_stop_one_worker_hard "S7" [Native] [];
+        steering::S7_stop_one_worker_hard_reaches_a_fire_and_forget_task "S7" [Native] [];
         steering::S7_recycle_one_worker "S7" [Native] [];
         steering::S7_recycle_an_idle_worker "S7" [Native] [];
         steering::S7_an_unknown_worker_is_an_error "S7" [Native] [];

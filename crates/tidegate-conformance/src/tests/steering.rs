@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Cause, Pool, PoolState, Reason, Shutdown, StopWorker, TaskId, WorkerId, WorkerState,
+    Cause, Clock, Pool, PoolState, Reason, Shutdown, StopWorker, TaskId, WorkerId, WorkerState,
 };
 
 use crate::Ctx;
@@ -13,6 +13,8 @@ use crate::kit::{
     Gate, Passage, Ran, eventually, give_a_bug_its_chance, idle, in_background, occupy, refusal,
     task_error, value,
 };
+
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Which worker runs the task of this name, and the task's id.
 fn runner_of(pool: &Pool, wanted: &str) -> (WorkerId, TaskId) {
@@ -77,6 +79,32 @@ pub(crate) fn S7_stop_one_worker_hard(cx: &Ctx) {
     assert!(!spared.is_settled(), "another worker's task was told too");
     gate.open();
     value(spared);
+}
+
+pub(crate) fn S7_stop_one_worker_hard_reaches_a_fire_and_forget_task(cx: &Ctx) {
+    cx.needs_workers(2);
+    let (clock, hand) = Clock::manual();
+    let pool = cx.builder().clock(clock).grace(GRACE).build().expect("the pool starts");
+    let gate = Gate::new();
+    pool.spawn(gate.waiter()).expect("there is room");
+    gate.wait_until_entered(1);
+    let (worker, _) = runner_of(&pool, "");
+    pool.stop_worker(worker, StopWorker::Hard).expect("the worker exists");
+    hand.advance(GRACE - Duration::from_millis(2));
+    give_a_bug_its_chance();
+    assert_eq!(pool.snapshot().abandoned, 0, "given up before the grace was over");
+    hand.advance(Duration::from_millis(2));
+    eventually("it is given up", || pool.snapshot().abandoned == 1);
+    let state_of = |id| pool.roster().into_iter().find(|w| w.id == id).map(|w| w.state);
+    assert_eq!(state_of(worker), Some(WorkerState::Stuck));
+    gate.open();
+    eventually("it returns late, and its worker ends", || {
+        matches!(state_of(worker), Some(WorkerState::Ended { .. }))
+    });
+    occupy(&pool, cx.workers() - 1).open();
+    let now = pool.snapshot();
+    assert_eq!((now.late_returns, now.stuck, now.live_workers), (1, 0, cx.workers() as u64 - 1));
+    now.check().expect("no task was lost");
 }
 
 pub(crate) fn S7_recycle_one_worker(cx: &Ctx) {
