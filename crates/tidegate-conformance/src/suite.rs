@@ -222,9 +222,13 @@ macro_rules! for_each_test {
         shutdown_calls::S3_what_a_parent_does_is_configurable "S3" [Native] [];
         shutdown_calls::S4_the_report_counts_since_the_shutdown_began "S4" [Native] [];
         shutdown_calls::S4_the_report_names_what_was_cancelled "S4" [Native] [];
+        shutdown_calls::S4_the_report_names_what_stopped_when_told "S4" [Native] [];
         shutdown_calls::S4_a_missed_deadline_is_never_a_success "S4" [Native] [21];
         shutdown_calls::S5_producers_before_consumers "S5" [Native] [23];
         shutdown_calls::S5_the_last_pool_is_left_a_share "S5" [Native] [23];
+        shutdown_calls::S5_one_grace_for_all "S5" [Native] [];
+        shutdown_calls::S5_each_gets_the_time_left_by_the_pools_left "S5" [Native] [];
+        shutdown_calls::S5_a_pool_takes_no_more_grace_than_it_is_given "S5" [Native] [];
         // leaving.rs
         leaving::S6_drop_drains_in_the_background "S6" [DrainsOnDrop, NamedThreads] [22];
         leaving::S6_only_the_last_drop_counts "S6" [Native] [];

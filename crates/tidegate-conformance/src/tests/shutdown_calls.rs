@@ -1,17 +1,20 @@
 //! S2–S5: who may call shutdown, what they get, and several pools in order.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate::{
-    Cause, Drain, ExternalId, Mode, PoolState, Reason, Report, Shutdown, ShutdownError, Token,
-    shutdown_in_order,
+    Cause, Clock, Drain, ExternalId, Mode, Pool, PoolState, Reason, Report, Shutdown,
+    ShutdownError, Token, shutdown_in_order,
 };
 
 use crate::Ctx;
 use crate::kit::{Gate, block_on, eventually, in_background, occupy, refusal, task_error, value};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
@@ -205,6 +208,32 @@ pub(crate) fn S4_the_report_names_what_was_cancelled(cx: &Ctx) {
     }
 }
 
+pub(crate) fn S4_the_report_names_what_stopped_when_told(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let gate = Gate::new();
+    let obeys = gate.passage();
+    let offer = pool.task("obeys").external_id("job-7").submit_result(move |task| {
+        obeys.enter_unless(|| task.stopping());
+        task.check()
+    });
+    let stopped = offer.expect("there is room");
+    let id = stopped.id();
+    for _ in 1..cx.workers() {
+        let passage = gate.passage();
+        let finishes = pool.task("finishes").spawn(move |task| {
+            passage.enter_unless(|| task.stopping());
+        });
+        finishes.expect("there is room");
+    }
+    gate.wait_until_entered(cx.workers());
+    let report = pool.shutdown(Shutdown::hard()).expect("outside the pool");
+    assert_eq!(task_error(stopped).cause(), Some(Cause::Shutdown));
+    assert_eq!((report.cancelled, report.completed), (1, cx.workers() as u64 - 1), "{report}");
+    let named: Vec<_> =
+        report.cancelled_tasks.iter().map(|info| (info.id, info.name, &info.external_id)).collect();
+    assert_eq!(named, [(id, "obeys", &Some(ExternalId::from("job-7")))]);
+}
+
 pub(crate) fn S4_a_missed_deadline_is_never_a_success(cx: &Ctx) {
     let pool = cx.builder().grace(Duration::ZERO).build().expect("the pool starts");
     let gate = Gate::new();
@@ -263,4 +292,105 @@ pub(crate) fn S5_the_last_pool_is_left_a_share(cx: &Ctx) {
     assert!(!reports[0].is_success(), "the first missed its share: {}", reports[0]);
     assert!(reports[1].is_success(), "the last was left with none: {}", reports[1]);
     assert_eq!(value(last), 8);
+}
+
+/// What one of several pools was given, and when.
+struct Given {
+    limit: Duration,
+    grace: Duration,
+    called: Instant,
+    returned: Instant,
+}
+
+/// Passes a drain on to a pool, or to nobody, and writes down what it was given.
+struct Witness<'a> {
+    pool: Option<&'a Pool>,
+    grace: Duration,
+    log: &'a RefCell<Vec<Given>>,
+}
+
+impl Drain for Witness<'_> {
+    fn drain(&self, limit: Duration, grace: Duration) -> Result<Report, ShutdownError> {
+        let called = Instant::now();
+        let nobody = Ok(Report::default());
+        let answer = self.pool.map_or(nobody, |pool| pool.drain(limit, grace));
+        let given = Given { limit, grace, called, returned: Instant::now() };
+        self.log.borrow_mut().push(given);
+        answer
+    }
+
+    fn grace(&self) -> Duration {
+        self.grace
+    }
+}
+
+/// What each was given, and how much time had gone by then, at least and at most.
+fn with_time_spent(
+    began: Instant,
+    log: RefCell<Vec<Given>>,
+) -> impl Iterator<Item = (Given, Duration, Duration)> {
+    let mut bounds = None;
+    log.into_inner().into_iter().map(move |given| {
+        let (first, last) = *bounds.get_or_insert((given.called, given.called));
+        bounds = Some((first, given.returned));
+        let (least, most) = (last - first, given.called - began);
+        (given, least, most)
+    })
+}
+
+pub(crate) fn S5_one_grace_for_all(cx: &Ctx) {
+    let (within, grace) = (Duration::from_millis(30), Duration::from_millis(60));
+    let pools = [(); 3].map(|()| cx.builder().grace(grace).build().expect("the pool starts"));
+    let gate = Gate::new();
+    for (n, pool) in (1..).zip(&pools) {
+        pool.spawn(gate.waiter()).expect("there is room");
+        gate.wait_until_entered(n);
+    }
+    let (log, began) = (RefCell::default(), Instant::now());
+    let [a, b, c] = pools.each_ref().map(|pool| Witness { pool: Some(pool), grace, log: &log });
+    let reports = in_order(&[&a, &b, &c], within);
+    let took = began.elapsed();
+    for report in reports {
+        assert!(!report.in_time && !report.complete, "{report}");
+        assert_eq!((report.abandoned, report.abandoned_workers), (1, 1), "{report}");
+    }
+    for (given, spent, _) in with_time_spent(began, log) {
+        let (most, left) = (given.limit + given.grace, (within + grace).saturating_sub(spent));
+        assert!(most <= left, "{most:?} where {left:?} were left to all");
+    }
+    assert!(took >= within, "given up before the limit: {took:?}");
+    assert!(took < 20 * (within + grace), "it hangs: {took:?}");
+}
+
+pub(crate) fn S5_each_gets_the_time_left_by_the_pools_left(_: &Ctx) {
+    let within = Duration::from_secs(600);
+    let (log, began) = (RefCell::default(), Instant::now());
+    let [a, b, c] = [1, 3, 2].map(|n| Witness { pool: None, grace: n * SECOND, log: &log });
+    assert_eq!(in_order(&[&a, &b, &c], within).len(), 3);
+    for ((given, least, most), pools_left) in with_time_spent(began, log).zip([3, 2, 1]) {
+        let shares = (within - most) / pools_left..=(within - least) / pools_left;
+        assert!(shares.contains(&given.limit), "{:?} is not in {shares:?}", given.limit);
+        assert_eq!(given.grace, 3 * SECOND, "with time enough each may take the longest grace");
+    }
+}
+
+pub(crate) fn S5_a_pool_takes_no_more_grace_than_it_is_given(cx: &Ctx) {
+    let (clock, hand) = Clock::manual();
+    let builder = cx.builder().queue(10).clock(clock).grace(600 * SECOND);
+    let pool = builder.build().expect("the pool starts");
+    assert_eq!(Drain::grace(&pool), 600 * SECOND);
+    let busy = occupy(&pool, cx.workers());
+    let queued = pool.submit(|| ()).expect("there is room");
+    let draining = {
+        let pool = pool.clone();
+        in_background(move || pool.drain(10 * SECOND, 2 * SECOND).expect("outside the pool"))
+    };
+    eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
+    hand.advance(10 * SECOND);
+    assert_eq!(task_error(queued).cause(), Some(Cause::Shutdown), "its limit has passed");
+    hand.advance(2 * SECOND);
+    let report = draining.join();
+    assert_eq!(report.abandoned, cx.workers() as u64, "{report}");
+    assert_eq!((report.in_time, report.duration), (false, 12 * SECOND));
+    busy.open();
 }
