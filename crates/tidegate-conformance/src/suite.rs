@@ -208,6 +208,7 @@ macro_rules! for_each_test {
         shutdown::S1_row_hard "S1" [Native] [];
         shutdown::S1_row_light_within "S1" [Native] [];
         shutdown::S1_row_soft_within "S1" [Native] [];
+        shutdown::S1_hard_returns_though_a_destructor_hangs "S1" [Native] [];
         shutdown::S1_within_that_is_kept_is_a_success "S1" [Native] [];
         shutdown::S1_blocked_submitters_are_released_as_closed "S1" [Native] [6];
         shutdown::S1_blocked_submitters_are_released_by_close "S1" [BoundedQueue, ReleasesBlocked] [6];

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tidegate::{Cause, Clock, Mode, Pool, PoolState, Reason, Report, Shutdown};
 
 use crate::kit::{
-    Background, Gate, eventually, in_background, job, occupy, refusal, taken, task_error, value,
+    Background, Gate, Passage, eventually, in_background, job, occupy, refusal, taken, task_error,
+    value,
 };
 use crate::{Ctx, Ending, How, SuiteHandle, SuitePool};
 
@@ -156,6 +157,44 @@ pub(crate) fn S1_row_soft_within(cx: &Ctx) {
     assert!(obedient.into_iter().all(|handle| !value(handle)), "then they are told");
     assert_eq!((report.mode, report.in_time), (Mode::Hard, false), "a missed limit is no success");
     assert!(report.complete, "but everything has ended: {report}");
+}
+
+pub(crate) fn S1_hard_returns_though_a_destructor_hangs(cx: &Ctx) {
+    struct StuckDrop(Passage);
+    impl Drop for StuckDrop {
+        fn drop(&mut self) {
+            self.0.enter();
+        }
+    }
+    let (clock, hand) = Clock::manual();
+    let pool = cx.builder().queue(10).clock(clock).grace(GRACE).build().expect("the pool starts");
+    let (busy, destructor) = (Gate::new(), Gate::new());
+    for _ in 0..cx.workers() {
+        let passage = busy.passage();
+        let obedient = pool.task("obedient").spawn(move |task| {
+            passage.enter_unless(|| task.stopping());
+        });
+        obedient.expect("there is room");
+    }
+    busy.wait_until_entered(cx.workers());
+    let capture = StuckDrop(destructor.passage());
+    let hanging = pool.submit(move || drop(capture)).expect("there is room");
+    let behind: Vec<_> = (0..5).map(|n| pool.submit(move || n).expect("there is room")).collect();
+    let shutdown = shut_down(&pool, Shutdown::light().within(LIMIT));
+    closing(&pool, Mode::Light);
+    // The supervisor notices, so that not the caller has to drop what was captured.
+    hand.advance(LIMIT);
+    destructor.wait_until_entered(1);
+    hand.advance(GRACE);
+    let report = shutdown.join();
+    assert!(!report.complete && !report.is_success(), "a destructor still hangs: {report}");
+    eventually("those behind it are settled", || behind.iter().all(|h| h.is_settled()));
+    for handle in behind {
+        assert_eq!(task_error(handle).cause(), Some(Cause::Shutdown));
+    }
+    assert!(!hanging.is_settled(), "its captures are not gone yet");
+    destructor.open();
+    assert_eq!(task_error(hanging).cause(), Some(Cause::Shutdown));
 }
 
 pub(crate) fn S1_within_that_is_kept_is_a_success(cx: &Ctx) {
