@@ -283,6 +283,7 @@ macro_rules! for_each_test {
         many::G4_every_kind_of_outcome_comes "G4" [Native] [];
         many::G4_a_shutdown_comes_through_the_stream "G4" [Native] [];
         many::G4_dropping_the_stream_detaches "G4" [Native] [];
+        many::G4_next_inside_a_task_runs_its_own_tasks "G4" [Native] [];
         many::W5_a_batch_gives_all_outcomes_in_order "W5" [Native] [];
         many::W5_an_incomplete_batch_lists_the_unfinished "W5" [Native] [];
         many::W5_an_empty_batch_is_done "W5" [Native] [];

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tidegate::{Cause, Clock, Reason, Shutdown, TaskError};
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, deliberate_panic, eventually, idle, in_background, occupy, refusal, threads_named,
+    Gate, HANG, deliberate_panic, eventually, idle, in_background, occupy, refusal, threads_named,
 };
 
 pub(crate) fn G4_every_result_comes_once(cx: &Ctx) {
@@ -100,6 +101,26 @@ pub(crate) fn G4_dropping_the_stream_detaches(cx: &Ctx) {
     idle(&pool);
     assert_eq!(ran.load(SeqCst), 5, "accepted work was lost with the stream");
     pool.snapshot().check().expect("no task was lost");
+}
+
+pub(crate) fn G4_next_inside_a_task_runs_its_own_tasks(cx: &Ctx) {
+    let pool = cx.builder().queue(10).callers_may_help(false).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers() - 1);
+    let inside = pool.clone();
+    let outer = pool.submit(move || {
+        let mut stream = inside.stream::<ThreadId, std::convert::Infallible>(3);
+        for _ in 0..3 {
+            stream.submit(|| thread::current().id()).expect("there is room");
+        }
+        let ran_on = [0, 1, 2].map(|_| stream.next().and_then(|done| done.outcome.ok()));
+        (ran_on, thread::current().id(), stream.in_flight())
+    });
+    let outer = outer.expect("there is room").wait_timeout(HANG);
+    let outer = outer.expect("a task waited for what only it could run");
+    let (ran_on, waiter, left) = outer.expect("it returns a value");
+    assert_eq!(ran_on, [Some(waiter); 3], "the waiter takes its own tasks out and runs them");
+    assert_eq!((left, pool.snapshot().nested), (0, 3), "counted apart");
+    busy.open();
 }
 
 pub(crate) fn W5_a_batch_gives_all_outcomes_in_order(cx: &Ctx) {
