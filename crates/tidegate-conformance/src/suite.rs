@@ -185,6 +185,7 @@ macro_rules! for_each_test {
         long_tasks::L5_nearly_endless_durations_do_not_overflow "L5" [Native] [53];
         long_tasks::L5_a_jump_of_the_clock_fires_everything_once "L5" [Native] [53];
         long_tasks::L5_zero_waits_do_not_wait "L5" [Native] [];
+        long_tasks::hazard_88_waits_of_duration_max_end_when_it_happens "hazard" [Native] [88];
         // limits.rs
         limits::L2_a_running_task_is_told_at_its_limit "L2" [Native] [];
         limits::L2_the_time_of_the_run_begins_with_it "L2" [Native] [];
@@ -236,6 +237,7 @@ macro_rules! for_each_test {
         leaving::S6_a_drop_with_work_left_is_reported "S6" [Native] [];
         leaving::S6_a_drop_without_work_is_silent "S6" [Native] [];
         leaving::S6_the_last_pool_is_dropped_by_its_own_task "S6" [Native] [45];
+        leaving::hazard_70_the_last_pool_is_dropped_inside_async_code "hazard" [Native] [70];
         leaving::S6_shutdown_joins_for_real "S6" [Native] [22];
         leaving::S9_no_worker_can_be_made_while_closing "S9" [Native] [];
         leaving::S9_a_worker_that_comes_back_in_time_drains "S9" [Native] [];
@@ -275,6 +277,7 @@ macro_rules! for_each_test {
         workers_lost::W2_a_panicking_start_hook "W2" [Native] [];
         workers_lost::W2_a_panicking_stop_hook "W2" [Native] [];
         workers_lost::W2_spawn_failure_later_loses_no_task "W2" [Native] [27, 28];
+        workers_lost::hazard_27_nobody_is_started_while_unwinding "hazard" [Native] [27];
         workers_lost::W2_a_first_worker_that_fails_is_a_build_error "W2" [Native] [28];
         workers_lost::W2_failing_builds_leave_nothing_behind "W2" [Native] [28];
         // many.rs
@@ -298,6 +301,8 @@ macro_rules! for_each_test {
         hazards_races::hazard_02_fork_join_by_handles "hazard" [WaitInside] [2];
         hazards_races::hazard_07_a_free_place_always_wakes_a_submitter "hazard" [BoundedQueue] [7];
         hazards_races::hazard_14_a_slow_producer_starves_nobody "hazard" [Native] [14];
+        hazards_races::hazard_29_a_task_comes_as_an_idle_worker_leaves "hazard" [Native] [29];
+        hazards_races::hazard_29_a_task_comes_as_the_last_idle_worker_is_replaced "hazard" [Native] [29];
         hazards_races::hazard_33_no_wake_up_is_lost "hazard" [] [33];
         hazards_races::hazard_33_every_idle_worker_can_be_woken "hazard" [Native] [33];
         hazards_handles::hazard_42_a_handle_dropped_on_a_worker_or_by_its_own_task "hazard" [Native] [42];

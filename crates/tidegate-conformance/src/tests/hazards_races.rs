@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use tidegate::{Shutdown, WhenFull};
+use tidegate::{Pool, Shutdown, StopWorker, WhenFull, WorkerState};
 
 use crate::kit::{
-    Gate, HANG, dawdle, eventually, in_background, job, occupy, refusal, taken, value,
+    Background, Gate, HANG, dawdle, eventually, in_background, job, occupy, refusal, taken, value,
 };
 use crate::{Ctx, Ending, How};
 
@@ -107,6 +107,61 @@ pub(crate) fn hazard_14_a_slow_producer_starves_nobody(cx: &Ctx) {
     );
     gate.open();
     assert!(slow.join());
+}
+
+/// Gives an order on another thread, and a moment later the caller goes on.
+fn meanwhile<T: Send + 'static>(
+    pool: &Pool,
+    steps: u64,
+    order: impl FnOnce(&Pool) -> T + Send + 'static,
+) -> Background<T> {
+    let start = Gate::new();
+    let (pool, passage) = (pool.clone(), start.passage());
+    let ordering = in_background(move || {
+        passage.enter();
+        order(&pool)
+    });
+    start.wait_until_entered(1);
+    start.open();
+    dawdle(steps);
+    ordering
+}
+
+pub(crate) fn hazard_29_a_task_comes_as_an_idle_worker_leaves(cx: &Ctx) {
+    cx.needs_workers(2);
+    for round in 0..100 {
+        let pool = cx.builder().queue(10).callers_may_help(false).build().expect("the pool starts");
+        eventually("all idle", || pool.snapshot().idle_workers == cx.workers() as u64);
+        let worker = pool.roster()[round % cx.workers()].id;
+        let leaving = meanwhile(&pool, round as u64 % 10 * 100, move |pool| {
+            pool.stop_worker(worker, StopWorker::AfterTask)
+        });
+        let taken = pool.submit(|| 29).expect("there is room").wait_timeout(HANG);
+        assert!(matches!(taken, Some(Ok(29))), "stranded: {:?}", pool.snapshot());
+        leaving.join().expect("it is not the last worker");
+        eventually("it has left", || pool.snapshot().live_workers == cx.workers() as u64 - 1);
+        assert_eq!(value(pool.submit(|| 30).expect("there is room")), 30);
+    }
+}
+
+/// The others are busy: whoever takes the place of the idle worker must find the task.
+pub(crate) fn hazard_29_a_task_comes_as_the_last_idle_worker_is_replaced(cx: &Ctx) {
+    let pool = cx.builder().queue(10).callers_may_help(false).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers() - 1);
+    for round in 0..100 {
+        eventually("one is idle", || pool.snapshot().idle_workers == 1);
+        let roster = pool.roster();
+        let idle = roster.iter().find(|worker| worker.state == WorkerState::Idle);
+        let idle = idle.expect("just seen").id;
+        let leaving = meanwhile(&pool, round % 10 * 100, move |pool| {
+            pool.recycle_worker(idle, StopWorker::AfterTask)
+        });
+        let taken = pool.submit(move || round).expect("there is room").wait_timeout(HANG);
+        assert!(matches!(taken, Some(Ok(n)) if n == round), "stranded: {:?}", pool.snapshot());
+        leaving.join().expect("it was there");
+        eventually("it was replaced", || pool.snapshot().worker_restarts == round + 1);
+    }
+    busy.open();
 }
 
 pub(crate) fn hazard_33_no_wake_up_is_lost(cx: &Ctx) {

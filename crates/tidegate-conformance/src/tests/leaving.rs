@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tidegate::{Cause, Mode, Pool, PoolState, Shutdown, StopWorker, Unobserved, UnobservedKind};
 
 use crate::kit::{
-    Gate, HANG, Ran, eventually, in_background, occupy, occupy_port, taken, task_error,
-    threads_named,
+    Gate, HANG, Ran, block_on, eventually, in_background, occupy, occupy_port, taken, task_error,
+    threads_named, value,
 };
 use crate::{Ctx, Ending, How};
 
@@ -185,4 +186,46 @@ pub(crate) fn S6_handles_outlive_the_pool(cx: &Ctx) {
     for (n, handle) in handles.into_iter().enumerate() {
         assert_eq!(handle.wait(), Ending::Value(n as u64), "the value went with the pool");
     }
+}
+
+pub(crate) fn hazard_70_the_last_pool_is_dropped_inside_async_code(cx: &Ctx) {
+    let busy_with_five = || {
+        let wish = cx.wish();
+        let threads = format!("{}-", wish.name);
+        let builder = Pool::builder(wish.name).workers(cx.workers()).on_unobserved(|_| ());
+        let pool = builder.build().expect("the pool starts");
+        let busy = occupy(&pool, cx.workers());
+        let five: Vec<_> = (0..5).map(|n| pool.submit(move || n).expect("there is room")).collect();
+        (pool, busy, five, threads)
+    };
+    let gone = |threads: String| {
+        eventually("the workers are gone", || threads_named(&threads).unwrap_or(0) == 0);
+    };
+
+    let (pool, busy, five, threads) = busy_with_five();
+    let drops_it = async move {
+        drop(pool);
+        // Only reached if the drop does not wait for the workers.
+        busy.open();
+        let mut values = Vec::new();
+        for handle in five {
+            values.push(handle.await.expect("accepted work drains"));
+        }
+        values
+    };
+    let polled = in_background(move || block_on(drops_it));
+    assert_eq!(polled.join(), [0, 1, 2, 3, 4]);
+    gone(threads);
+
+    let (pool, busy, mut five, threads) = busy_with_five();
+    let first = five.remove(0);
+    let mut given_up = Box::pin(async move {
+        let _until_the_end = pool;
+        first.await
+    });
+    assert!(given_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    in_background(move || block_on(async move { drop(given_up) })).join();
+    busy.open();
+    assert_eq!(five.into_iter().map(value).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    gone(threads);
 }

@@ -4,12 +4,14 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use tidegate::{
-    Cause, Clock, ExternalId, Handle, Pool, Shutdown, WaitError, WhenFull, WorkerState,
+    Cause, Clock, ExternalId, Handle, Mode, Pool, PoolState, Shutdown, WaitError, WhenFull,
+    WorkerState,
 };
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, Tracked, block_on, eventually, give_a_bug_its_chance, idle, occupy, task_error, value,
+    Background, Gate, Tracked, block_on, eventually, give_a_bug_its_chance, idle, in_background,
+    occupy, task_error, value,
 };
 
 const GRACE: Duration = Duration::from_secs(5);
@@ -236,4 +238,48 @@ pub(crate) fn L5_zero_waits_do_not_wait(cx: &Ctx) {
         Err(WaitError::Task(error)) => panic!("the task ended badly: {error:?}"),
         Err(_) => panic!("looking at a handle used it up"),
     }
+}
+
+/// Every call waits, is disturbed on the way, and has to go on waiting.
+pub(crate) fn hazard_88_waits_of_duration_max_end_when_it_happens(cx: &Ctx) {
+    const NEVER: Duration = Duration::MAX;
+    let (manual, hand) = Clock::manual();
+    let a_century_passes = || {
+        hand.advance(Duration::from_secs(100 * 365 * 86_400));
+        give_a_bug_its_chance();
+    };
+    for clock in [Clock::system(), manual] {
+        let pool = cx.builder().queue(2).clock(clock).build().expect("the pool starts");
+        let (gate, last) = (occupy(&pool, cx.workers()), Gate::new());
+        let mut queued = pool.submit(|| 1).expect("there is room");
+        pool.spawn(last.waiter()).expect("there is room");
+        let outcome = in_background(move || queued.wait_timeout(NEVER));
+        let offer = with(&pool, |pool| pool.submit_timeout(NEVER, || 2).expect("room comes"));
+        let idle = with(&pool, |pool| pool.wait_idle_timeout(NEVER).expect("outside the pool"));
+        eventually("the submitter waits", || pool.snapshot().waiting_submitters == 1);
+        a_century_passes();
+        assert!(!outcome.is_finished() && !offer.is_finished(), "never came");
+        gate.let_through(1);
+        assert!(matches!(outcome.join(), Some(Ok(1))));
+        let late = offer.join();
+        last.wait_until_entered(1);
+        let how = Shutdown::light().within(NEVER);
+        let end = with(&pool, move |pool| pool.shutdown(how).expect("outside the pool"));
+        eventually("the pool closes", || pool.state() == PoolState::Closing(Mode::Light));
+        a_century_passes();
+        assert!(!idle.is_finished() && !end.is_finished(), "never came");
+        gate.open();
+        last.open();
+        assert_eq!(value(late), 2);
+        assert!(idle.join(), "it became idle in the end");
+        assert!(end.join().is_success());
+    }
+}
+
+fn with<T: Send + 'static>(
+    pool: &Pool,
+    call: impl FnOnce(&Pool) -> T + Send + 'static,
+) -> Background<T> {
+    let pool = pool.clone();
+    in_background(move || call(&pool))
 }

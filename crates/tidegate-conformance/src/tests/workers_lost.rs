@@ -127,6 +127,42 @@ pub(crate) fn W2_spawn_failure_later_loses_no_task(cx: &Ctx) {
     occupy(&pool, cx.workers()).open();
 }
 
+/// A task panics, its worker's state can't be made anew, and then no thread can be had.
+pub(crate) fn hazard_27_nobody_is_started_while_unwinding(cx: &Ctx) {
+    let (states, threads) = (Faults::default(), Faults::default());
+    let (broken_state, broken_spawn) = (states.clone(), threads.clone());
+    let unwinding = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&unwinding);
+    let builder = at_once(cx.builder()).queue(50).callers_may_help(false);
+    let builder = builder.spawner(move |thread, body| {
+        seen.fetch_or(std::thread::panicking(), SeqCst);
+        match broken_spawn.strike() {
+            true => deliberate_panic("a spawner that gives up"),
+            false => thread.spawn(body),
+        }
+    });
+    let builder = builder.try_worker_state(move |_| match broken_state.strike() {
+        true => Err("no connection"),
+        false => Ok(0_u64),
+    });
+    let pool = builder.build().expect("the pool starts");
+    occupy(&pool, cx.workers()).open();
+    idle(&pool);
+    for failures in 1..=6 {
+        states.next(1);
+        threads.next(failures);
+        let bad = pool.submit_with(|_, _| -> () { deliberate_panic("spoils the state") });
+        let queued: Vec<_> =
+            (0..20).map(|n| pool.submit(move || n).expect("there is room")).collect();
+        assert!(task_error(bad.expect("there is room")).is_panicked());
+        assert_eq!(queued.into_iter().map(value).sum::<u32>(), 190, "a task went with its worker");
+        eventually("the faults are spent", || states.spent() && threads.spent());
+    }
+    eventually("capacity comes back", || pool.snapshot().live_workers == cx.workers() as u64);
+    occupy(&pool, cx.workers()).open();
+    assert!(!unwinding.load(SeqCst), "a thread was started from a destructor of a panic");
+}
+
 pub(crate) fn W2_a_first_worker_that_fails_is_a_build_error(cx: &Ctx) {
     let plain = || at_once(cx.builder()).callers_may_help(false);
     let message = |answer: Result<(), String>, what: &str| match answer {
