@@ -251,6 +251,7 @@ macro_rules! for_each_test {
         steering::S7_an_unknown_worker_is_an_error "S7" [Native] [];
         steering::S7_cancel_one_task_by_id_from_the_roster "S7" [Native] [];
         steering::S8_pause_holds_the_backlog "S8" [Native] [];
+        steering::S8_what_is_submitted_after_a_pause_does_not_start "S8" [Native] [];
         steering::S8_queued_tasks_can_be_cancelled_while_paused "S8" [Native] [];
         steering::S8_a_waiter_inside_may_run_its_own_target "S8" [Native] [];
         steering::S8_queue_zero_has_no_idle_worker_while_paused "S8" [Native] [];
@@ -292,6 +293,7 @@ macro_rules! for_each_test {
         many::W5_an_empty_batch_is_done "W5" [Native] [];
         // accounting.rs
         accounting::A1_identity_at_rest "A1" [Native] [65];
+        accounting::A1_gauges_stay_within_their_bounds "A1" [Native] [];
         accounting::A1_inequalities_always "A1" [Native] [64];
         accounting::A1_identity_survives_shutdown_in_the_middle "A1" [Native] [];
         accounting::A1_abandoned_tasks_keep_the_identity "A1" [Native] [];

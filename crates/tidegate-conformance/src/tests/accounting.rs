@@ -64,6 +64,33 @@ pub(crate) fn A1_identity_at_rest(cx: &Ctx) {
     }
 }
 
+pub(crate) fn A1_gauges_stay_within_their_bounds(cx: &Ctx) {
+    const QUEUE: usize = 8;
+    let builder = cx.builder().queue(QUEUE).callers_may_help(false);
+    let pool = builder.build().expect("the pool starts");
+    let workers = cx.workers() as u64;
+    let producers: Vec<_> = (0..3)
+        .map(|_| {
+            let pool = pool.clone();
+            in_background(move || {
+                for _ in 0..2_000 {
+                    pool.spawn(|| ()).expect("the pool is open");
+                }
+            })
+        })
+        .collect();
+    let mut before = pool.snapshot();
+    while before.accepted < 6_000 {
+        let now = pool.snapshot();
+        assert!(now.queued <= QUEUE as u64, "more queued than there are places:\n{now}");
+        assert!(now.running <= workers, "more running than there are workers:\n{now}");
+        assert_only_grows(&before, &now);
+        before = now;
+    }
+    producers.into_iter().for_each(|producer| producer.join());
+    idle(&pool);
+}
+
 pub(crate) fn A1_inequalities_always(cx: &Ctx) {
     let pool = cx.builder().queue(8).build().expect("the pool starts");
     let done = Arc::new(AtomicBool::new(false));

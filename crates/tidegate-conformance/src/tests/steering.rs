@@ -10,8 +10,8 @@ use tidegate::{
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, Passage, Ran, eventually, give_a_bug_its_chance, idle, in_background, occupy, refusal,
-    task_error, value,
+    Gate, Passage, Ran, dawdle, eventually, give_a_bug_its_chance, idle, in_background, occupy,
+    refusal, task_error, value,
 };
 
 const GRACE: Duration = Duration::from_secs(5);
@@ -201,6 +201,19 @@ pub(crate) fn S8_pause_holds_the_backlog(cx: &Ctx) {
     all.sort_unstable();
     assert_eq!(all, (0..11).collect::<Vec<_>>(), "resume starts the backlog");
     assert_eq!(pool.state(), PoolState::Running);
+}
+
+pub(crate) fn S8_what_is_submitted_after_a_pause_does_not_start(cx: &Ctx) {
+    let pool = cx.builder().queue(100).build().expect("the pool starts");
+    for round in 0..2_000 {
+        pool.pause();
+        let handle = pool.submit(|| ()).expect("a paused pool accepts");
+        // Workers that the resume before has woken are about to look at the queue.
+        dawdle(round % 64);
+        handle.cancel();
+        assert!(task_error(handle).is_cancelled(), "it started in round {round}");
+        pool.resume();
+    }
 }
 
 pub(crate) fn S8_queued_tasks_can_be_cancelled_while_paused(cx: &Ctx) {

@@ -315,6 +315,9 @@ pub(crate) fn W3_pool_states(cx: &Ctx) {
     let busy = occupy(&pool, cx.workers());
     pool.close();
     assert_eq!(pool.state(), PoolState::Closed);
+    pool.pause();
+    assert_eq!(pool.state(), PoolState::Closed, "paused or not, it accepts nothing");
+    pool.resume();
     let shutdown = {
         let pool = pool.clone();
         in_background(move || pool.shutdown(Shutdown::soft()).expect("outside the pool"))
