@@ -186,6 +186,24 @@ macro_rules! for_each_test {
         long_tasks::L5_a_jump_of_the_clock_fires_everything_once "L5" [Native] [53];
         long_tasks::L5_zero_waits_do_not_wait "L5" [Native] [];
         long_tasks::hazard_88_waits_of_duration_max_end_when_it_happens "hazard" [Native] [88];
+        // groups.rs
+        groups::G1_wait_returns_when_all_have_settled "G1" [Native] [];
+        groups::G1_the_first_failure_cancels_the_rest "G1" [Native] [];
+        groups::G1_collect_all_goes_on_and_returns_all "G1" [Native] [];
+        groups::G1_a_panic_goes_on_in_the_waiter "G1" [Native] [];
+        groups::G1_the_limit_bounds_what_is_unsettled "G1" [Native] [];
+        groups::G1_who_waits_for_a_slot_is_released "G1" [Native] [];
+        groups::G1_cancel_stops_the_group_and_is_no_failure "G1" [Native] [];
+        groups::G1_a_cancel_from_elsewhere_is_a_failure "G1" [Native] [];
+        groups::G1_the_deadline_is_for_the_whole_group "G1" [Native] [];
+        groups::G1_fork_and_join_inside_the_pool "G1" [Native] [];
+        groups::G1_submitting_to_a_group_from_inside_it "G1" [Native] [];
+        groups::G1_waiting_for_a_group_from_inside_it_would_deadlock "G1" [Native] [];
+        groups::G1_inside_a_group_works_while_the_pool_drains "G1" [Native] [];
+        groups::G1_dropping_a_group_cancels_and_detaches "G1" [Native] [];
+        groups::G1_an_evicted_task_is_a_failure "G1" [Native] [];
+        groups::hazard_60_fail_fast_reaches_a_submitter_that_waits_for_room "G1" [Native] [60];
+        groups::hazard_59_limit_and_queue_do_not_wait_for_each_other "G1" [Native] [59];
         // limits.rs
         limits::L2_a_running_task_is_told_at_its_limit "L2" [Native] [];
         limits::L2_the_time_of_the_run_begins_with_it "L2" [Native] [];

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::builder::{Inside, WhenFull};
 use crate::cell::{CellRef, Kind, Label};
 use crate::clock::Ticks;
-use crate::core::Core;
+use crate::core::{Core, HARD};
 use crate::decide::{self, OnFull};
 use crate::depot;
 use crate::extras;
@@ -34,7 +35,10 @@ pub(crate) enum Patience {
     Try,
     /// As the policy says, but no longer than until then.
     Until(Instant),
-    For(std::time::Duration),
+    For(Duration),
+    /// Fork and join: as the policy says, but inside a task of the pool it runs on top of
+    /// that task rather than be refused for room, or for a Light or Soft closing (R8).
+    Fork,
 }
 
 impl Core {
@@ -156,7 +160,7 @@ impl Core {
             }
         }
         if let Some(token) = offer.token {
-            self.register(cell, token);
+            self.register(cell, token, offer.cause);
         }
         Ok(cell)
     }
@@ -201,9 +205,9 @@ impl Core {
     }
 
     /// Lets `token` cancel a task that was just accepted, and may have ended already.
-    fn register(self: &Arc<Self>, cell: CellRef, token: &crate::token::Token) {
-        let Some(registration) = token.register(Listener::Task(cell)) else {
-            settle::cancel(cell, Cause::Token, Who::Caller);
+    fn register(self: &Arc<Self>, cell: CellRef, token: &crate::token::Token, cause: Cause) {
+        let Some(registration) = token.register(Listener::Task(cell, cause)) else {
+            settle::cancel(cell, cause, Who::Caller);
             return;
         };
         let mut extras = extras::of_or_new(cell).lock();
@@ -223,11 +227,19 @@ impl Core {
         why: NoRoom,
         offer: &Offer<'_>,
     ) -> Result<(), Reason> {
-        if why == NoRoom::Closed {
+        let depth = frames::depth(self.address());
+        // A worker whose state is in use can't run a second task.
+        let forks = offer.patience == Patience::Fork
+            && depth > 0
+            && self.config.worker_state.is_none()
+            && self.flags.load(SeqCst) & HARD == 0;
+        if why == NoRoom::Closed && !forks {
             return Err(Reason::Closed);
         }
-        let depth = frames::depth(self.address());
-        let (policy, inside) = (self.config.when_full, self.config.inside);
+        let (policy, inside) = match forks {
+            true => (WhenFull::CallerRuns, Inside::RunInline),
+            false => (self.config.when_full, self.config.inside),
+        };
         let may_wait = offer.patience != Patience::Try;
         match decide::on_full(policy, inside, may_wait, depth, MAX_DEPTH) {
             OnFull::Refuse(reason) => Err(reason),
@@ -245,7 +257,7 @@ impl Core {
             }
             OnFull::EvictOldest => self.evict_until_room(cell, offer),
             OnFull::RunHere => {
-                self.run_on_this_thread(cell, offer.token, offer.total_timeout);
+                self.run_on_this_thread(cell, offer);
                 Ok(())
             }
         }
@@ -277,21 +289,16 @@ impl Core {
     }
 
     /// CallerRuns and RunInline: a task of the pool, on this thread.
-    fn run_on_this_thread(
-        self: &Arc<Self>,
-        cell: CellRef,
-        token: Option<&crate::token::Token>,
-        total: Option<Duration>,
-    ) {
+    fn run_on_this_thread(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
         self.ledger.accepted.fetch_add(1, SeqCst);
-        if let Some(total) = total {
+        if let Some(total) = offer.total_timeout {
             extras::of_or_new(cell).lock().run_until = Some(self.clock.now().after(total));
         }
         // The cell was never offered to a queue, so nobody can be there first.
         let claimed = cell.claim_start();
         debug_assert!(claimed, "an unqueued cell was claimed by somebody else");
-        if let Some(token) = token {
-            self.register(cell, token); // afterwards would be too late
+        if let Some(token) = offer.token {
+            self.register(cell, token, offer.cause); // afterwards would be too late
         }
         self.run_here(cell);
     }
@@ -330,7 +337,7 @@ impl Core {
         let own = match patience {
             Patience::Until(at) => now.after(at.saturating_duration_since(Instant::now())),
             Patience::For(d) => now.after(d),
-            Patience::Policy | Patience::Try => Ticks::NEVER,
+            Patience::Policy | Patience::Try | Patience::Fork => Ticks::NEVER,
         };
         let deadline = now.after(limit).min(own);
         let waited = with_parker(|parker, waker| {

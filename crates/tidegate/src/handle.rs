@@ -168,6 +168,10 @@ impl<T, E> Handle<T, E> {
         Some(outcome)
     }
 
+    pub(crate) fn cell(&self) -> Option<CellRef> {
+        self.cell
+    }
+
     /// R9 for a stream: runs the task here if it is queued; true if it did.
     pub(crate) fn run_inside(&self, core: &Arc<Core>) -> bool {
         let queued = self.cell.filter(|cell| cell.is_queued());
@@ -244,7 +248,7 @@ fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
 
 /// Takes a queued task out and runs it on top of the waiting one; false if somebody else
 /// was first.
-fn run_queued(cell: CellRef, core: &Arc<Core>) -> Result<bool, WaitReason> {
+pub(crate) fn run_queued(cell: CellRef, core: &Arc<Core>) -> Result<bool, WaitReason> {
     if core.config.worker_state.is_some() || frames::depth(core.address()) >= MAX_DEPTH {
         return Err(WaitReason::WouldDeadlock);
     }

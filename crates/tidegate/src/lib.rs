@@ -47,6 +47,8 @@ mod extras;
 #[cfg(not(tidegate_loom))]
 mod frames;
 #[cfg(not(tidegate_loom))]
+mod group;
+#[cfg(not(tidegate_loom))]
 mod handle;
 #[cfg(not(tidegate_loom))]
 mod ledger;
@@ -97,6 +99,7 @@ mod public {
     pub use crate::builder::{BuildError, Builder, Inside, WhenFull, Workers};
     pub use crate::clock::{Clock, ManualClock};
     pub use crate::cx::Cx;
+    pub use crate::group::{Group, GroupBuilder, GroupError};
     pub use crate::handle::{CancelOnDrop, Handle, WaitError, WaitReason};
     pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
     pub use crate::order::{Drain, shutdown_in_order};

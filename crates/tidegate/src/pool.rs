@@ -222,6 +222,7 @@ impl<S> Pool<S> {
     pub fn close(&self) {
         self.core().queue.close();
         self.core().lobby.wake_all();
+        self.core().settled(); // those who wait for a slot of a group
     }
 
     /// Waits until everything accepted is settled and every callback has returned. On a

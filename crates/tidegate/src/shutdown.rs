@@ -65,6 +65,7 @@ impl Core {
         let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
         self.flags.fetch_or(STOPPING | hard, SeqCst);
         self.lobby.wake_all();
+        self.settled();
         if step.cancel_queued {
             self.cancel_queued(Cause::Shutdown, who);
         }

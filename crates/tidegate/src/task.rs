@@ -10,7 +10,7 @@ use crate::extras::Callback;
 use crate::handle::Handle;
 use crate::ids::ExternalId;
 use crate::job::{FallibleWithCx, FallibleWithState, Told, WithCx, WithState, Work};
-use crate::outcome::Summary;
+use crate::outcome::{Cause, Summary};
 use crate::pool::Pool;
 use crate::refused::Refused;
 use crate::token::Token;
@@ -21,6 +21,8 @@ pub(crate) struct Offer<'t> {
     pub(crate) external_id: Option<ExternalId>,
     pub(crate) on_outcome: Option<Callback>,
     pub(crate) token: Option<&'t Token>,
+    /// What a cancel by that token is called.
+    pub(crate) cause: Cause,
     pub(crate) patience: Patience,
     /// None: the pool's.
     pub(crate) timeout: Option<Duration>,
@@ -35,6 +37,7 @@ impl Default for Offer<'_> {
             external_id: None,
             on_outcome: None,
             token: None,
+            cause: Cause::Token,
             patience: Patience::Policy,
             timeout: None,
             queue_timeout: None,

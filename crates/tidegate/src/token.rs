@@ -64,7 +64,7 @@ struct Listeners {
 }
 
 pub(crate) enum Listener {
-    Task(CellRef),
+    Task(CellRef, Cause),
     Waker(Waker),
     Child(Weak<Node>),
     Pool(Weak<Core>),
@@ -208,13 +208,13 @@ fn cancel_all(node: Arc<Node>) {
         // Queued tasks first: a worker that the stop of a running one sets free must not
         // find them.
         let is_queued =
-            |listener: &Listener| matches!(listener, Listener::Task(cell) if cell.is_queued());
+            |listener: &Listener| matches!(listener, Listener::Task(cell, _) if cell.is_queued());
         let (queued, others): (Vec<_>, Vec<_>) =
             listeners.into_iter().flatten().partition(is_queued);
         for listener in queued.into_iter().chain(others) {
             match listener {
-                Listener::Task(cell) => {
-                    settle::cancel(cell, Cause::Token, Who::Watcher);
+                Listener::Task(cell, cause) => {
+                    settle::cancel(cell, cause, Who::Watcher);
                 }
                 Listener::Waker(waker) => wake_quietly([waker]),
                 Listener::Child(child) => todo.extend(child.upgrade()),

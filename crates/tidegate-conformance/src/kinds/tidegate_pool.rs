@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::{Builder, Cx, Handle, Pool, Reason, Refused, Shutdown, TaskError, WaitError};
+use tidegate::{Builder, Cx, Group, Handle, Pool, Reason, Refused, Shutdown, TaskError, WaitError};
 
 use crate::ctx::Wish;
 use crate::port::{
-    Counts, Ending, How, Kind, Need, Refusal, StopSignal, SuiteHandle, SuitePool, Work,
+    Counts, Ending, How, Kind, Need, Refusal, StopSignal, SuiteGroup, SuiteHandle, SuitePool, Work,
 };
 use crate::suite::TestInfo;
 
@@ -86,7 +86,6 @@ impl Kind for TidegateKind {
 
     fn offers(&self, need: Need) -> bool {
         match need {
-            Need::Groups => false,
             // A task that holds the worker's state can't run another one (W1).
             Need::Native | Need::WaitInside => !self.state,
             _ => true,
@@ -137,6 +136,10 @@ impl<S: Send + 'static> SuitePool for TidegatePool<S> {
         self.0.spawn(work).map_err(|refused| refused.reason())
     }
 
+    fn group(&self) -> Option<Box<dyn SuiteGroup>> {
+        Some(Box::new(self.0.group().name("suite").start::<String>()))
+    }
+
     fn close(&self) {
         self.0.close();
     }
@@ -162,6 +165,21 @@ impl<S: Send + 'static> SuitePool for TidegatePool<S> {
             panicked: now.panicked,
             cancelled: now.cancelled,
             other: now.timed_out + now.evicted + now.abandoned,
+        })
+    }
+}
+
+impl<S: Send + 'static> SuiteGroup for Group<String, S> {
+    fn submit(&self, work: Work) -> Result<(), Refusal> {
+        let (carrier, way_back) = Carrier::load(work);
+        let offer = Group::submit(self, move |cx| carrier.unload()(cx).map(drop));
+        offer.map_err(|refused| take_back(refused, &way_back))
+    }
+
+    fn wait(self: Box<Self>) -> Result<(), String> {
+        Group::wait(&self).map_err(|error| match error.into_failures().swap_remove(0) {
+            TaskError::Failed(error) => error,
+            other => other.to_string(),
         })
     }
 }
@@ -201,16 +219,16 @@ fn answer<F>(
 ) -> Result<Box<dyn SuiteHandle>, Refusal> {
     match offer {
         Ok(handle) => Ok(Box::new(handle)),
-        Err(refused) => {
-            let reason = refused.reason();
-            way_back.wanted.store(true, SeqCst);
-            drop(refused.into_work());
-            Err(Refusal {
-                reason,
-                work: way_back.work.lock().unwrap_or_else(PoisonError::into_inner).take(),
-            })
-        }
+        Err(refused) => Err(take_back(refused, way_back)),
     }
+}
+
+fn take_back<F>(refused: Refused<F>, way_back: &WayBack) -> Refusal {
+    let reason = refused.reason();
+    way_back.wanted.store(true, SeqCst);
+    drop(refused.into_work());
+    let work = way_back.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    Refusal { reason, work }
 }
 
 /// A refusal gives back a closure that nobody can name, not the [`Work`] in

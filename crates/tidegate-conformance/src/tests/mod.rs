@@ -6,6 +6,7 @@ pub(crate) mod accounting;
 pub(crate) mod bound;
 pub(crate) mod delivery;
 pub(crate) mod enumerated;
+pub(crate) mod groups;
 pub(crate) mod hazards_handles;
 pub(crate) mod hazards_memory;
 pub(crate) mod hazards_panics;

@@ -1,0 +1,389 @@
+//! G1: tasks that belong together.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use tidegate::{
+    Cause, Clock, Group, GroupError, Pool, Reason, Shutdown, TaskError, TimedOut, Token, WhenFull,
+};
+
+use crate::Ctx;
+use crate::kit::{
+    Gate, Peak, deliberate_panic, eventually, give_a_bug_its_chance, idle, in_background, occupy,
+    refusal, value,
+};
+
+fn open(cx: &Ctx) -> Pool {
+    cx.builder().queue(100).build().expect("the pool starts")
+}
+
+fn first<E>(error: &GroupError<E>) -> &TaskError<E> {
+    error.first().expect("a task failed")
+}
+
+pub(crate) fn G1_wait_returns_when_all_have_settled(cx: &Ctx) {
+    let pool = open(cx);
+    let group: Group<String> = pool.group().start();
+    let sum = Arc::new(AtomicU64::new(0));
+    for n in 0..50 {
+        let sum = Arc::clone(&sum);
+        let add = move |_: &tidegate::Cx| {
+            sum.fetch_add(n, SeqCst);
+            Ok(())
+        };
+        group.submit(add).expect("an open pool accepts");
+    }
+    group.wait().expect("nothing fails");
+    assert_eq!((sum.load(SeqCst), group.unsettled()), (1_225, 0));
+    assert!(group.token().is_cancelled(), "the group is over when wait returns");
+    assert_eq!(refusal(group.submit(|_| Ok(()))), Reason::Cancelled);
+    assert_eq!(value(pool.submit(|| 1).expect("the pool goes on")), 1);
+}
+
+pub(crate) fn G1_the_first_failure_cancels_the_rest(cx: &Ctx) {
+    let pool = open(cx);
+    let parent = Token::new();
+    let group = pool.group().parent(&parent).start();
+    let busy = occupy(&pool, cx.workers());
+    let ran = Arc::new(AtomicUsize::new(0));
+    group.submit(|_| Err("first")).expect("there is room");
+    for _ in 0..20 {
+        let ran = Arc::clone(&ran);
+        let task = move |cx: &tidegate::Cx| {
+            ran.fetch_add(1, SeqCst);
+            cx.token().wait(); // only a stop ends it
+            Err("told to stop")
+        };
+        group.submit(task).expect("there is room");
+    }
+    busy.open();
+    let error = group.wait().expect_err("one failed");
+    assert!(matches!(first(&error), TaskError::Failed("first")), "{error:?}");
+    assert_eq!(error.into_failures().len(), 1, "what the group cancelled is no failure");
+    assert!(ran.load(SeqCst) < cx.workers().max(2), "queued ones never start");
+    assert!(!parent.is_cancelled(), "a group never cancels its parent");
+    idle(&pool);
+    pool.snapshot().check().expect("no task was lost");
+}
+
+pub(crate) fn G1_collect_all_goes_on_and_returns_all(cx: &Ctx) {
+    let pool = open(cx);
+    let group = pool.group().collect_all().start();
+    for n in 0..30 {
+        let task = move |_: &tidegate::Cx| match n % 3 {
+            0 => Err(n),
+            1 => deliberate_panic("collected"),
+            _ => Ok(()),
+        };
+        group.submit(task).expect("there is room");
+    }
+    let failures = group.wait().expect_err("some failed").into_failures();
+    let panics = failures.iter().filter(|error| error.is_panicked()).count();
+    assert_eq!((failures.len(), panics), (20, 10));
+}
+
+pub(crate) fn G1_a_panic_goes_on_in_the_waiter(cx: &Ctx) {
+    let pool = open(cx);
+    let group: Group<()> = pool.group().start();
+    group.submit(|_| deliberate_panic("for the waiter")).expect("there is room");
+    let raised = catch_unwind(AssertUnwindSafe(|| group.wait())).expect_err("wait panics");
+    let text = raised.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| raised.downcast_ref::<&str>().copied());
+    assert!(text.is_some_and(|text| text.contains("for the waiter")), "with its own payload");
+    assert_eq!(value(pool.submit(|| 1).expect("the pool goes on")), 1);
+}
+
+pub(crate) fn G1_the_limit_bounds_what_is_unsettled(cx: &Ctx) {
+    let pool = open(cx);
+    let group: Group<()> = pool.group().limit(2).start();
+    let gate = Gate::new();
+    for _ in 0..2 {
+        let passage = gate.passage();
+        let task = move |_: &tidegate::Cx| {
+            passage.enter();
+            Ok(())
+        };
+        group.submit(task).expect("there is a slot");
+    }
+    assert_eq!(refusal(group.try_submit(|_| Ok(()))), Reason::Full, "a try never waits");
+    let submitter = {
+        let group = group.clone();
+        in_background(move || group.submit(|_| Ok(())).map_err(|refused| refused.reason()))
+    };
+    give_a_bug_its_chance();
+    assert!(!submitter.is_finished() && group.unsettled() == 2, "the third waits for a slot");
+    gate.open();
+    assert_eq!(submitter.join(), Ok(()));
+    let peak = Peak::new();
+    for _ in 0..50 {
+        let peak = Arc::clone(&peak);
+        let task = move |_: &tidegate::Cx| {
+            peak.during(|| ());
+            Ok(())
+        };
+        group.submit(task).expect("an open pool accepts");
+    }
+    group.wait().expect("nothing fails");
+    assert!(peak.most() <= 2, "{} at a time", peak.most());
+}
+
+pub(crate) fn G1_who_waits_for_a_slot_is_released(cx: &Ctx) {
+    let full = |pool: &Pool, gate: &Gate, parent: &Token| {
+        let group: Group<()> = pool.group().limit(1).parent(parent).start();
+        let passage = gate.passage();
+        let task = move |_: &tidegate::Cx| {
+            passage.enter();
+            Ok(())
+        };
+        group.submit(task).expect("there is a slot");
+        let waits = group.clone();
+        let submitter =
+            in_background(move || waits.submit(|_| Ok(())).map_err(|refused| refused.reason()));
+        (group, submitter)
+    };
+    let pool = open(cx);
+    let (gate, parent) = (Gate::new(), Token::new());
+    let (group, submitter) = full(&pool, &gate, &parent);
+    parent.cancel();
+    assert_eq!(submitter.join(), Err(Reason::Cancelled));
+    gate.open();
+    drop(group);
+    idle(&pool);
+    let gate = Gate::new();
+    let (_group, submitter) = full(&pool, &gate, &Token::new());
+    gate.wait_until_entered(1);
+    pool.close();
+    assert_eq!(submitter.join(), Err(Reason::Closed));
+    gate.open();
+}
+
+pub(crate) fn G1_cancel_stops_the_group_and_is_no_failure(cx: &Ctx) {
+    let pool = open(cx);
+    let group: Group<&str> = pool.group().start();
+    let gate = Gate::new();
+    for _ in 0..cx.workers() + 5 {
+        let passage = gate.passage();
+        let task = move |cx: &tidegate::Cx| {
+            passage.enter_unless(|| cx.stopping());
+            if cx.stopping() { Err("stopped") } else { Ok(()) }
+        };
+        group.submit(task).expect("there is room");
+    }
+    gate.wait_until_entered(cx.workers());
+    group.cancel();
+    group.wait().expect("what the group itself cancels is no failure");
+    idle(&pool);
+    assert_eq!(pool.snapshot().cancelled as usize, cx.workers() + 5);
+}
+
+pub(crate) fn G1_a_cancel_from_elsewhere_is_a_failure(cx: &Ctx) {
+    let pool = open(cx);
+    let parent = Token::new();
+    let group: Group<()> = pool.group().parent(&parent).start();
+    let busy = occupy(&pool, cx.workers());
+    group.submit(|_| Ok(())).expect("there is room");
+    parent.cancel();
+    let error = group.wait().expect_err("the parent cancelled it");
+    assert!(matches!(first(&error), TaskError::Cancelled { cause: Cause::Group, .. }));
+    busy.open();
+}
+
+pub(crate) fn G1_the_deadline_is_for_the_whole_group(cx: &Ctx) {
+    let (clock, hand) = Clock::manual();
+    let pool = cx.builder().queue(100).clock(clock).build().expect("the pool starts");
+    let second = Duration::from_secs(1);
+    let group: Group<()> = pool.group().deadline(3 * second).collect_all().start();
+    let busy = occupy(&pool, cx.workers());
+    group.submit(|_| Ok(())).expect("there is room");
+    hand.advance(2 * second);
+    group.submit(|_| Ok(())).expect("there is room");
+    give_a_bug_its_chance();
+    assert_eq!(group.unsettled(), 2, "there is a second left");
+    hand.advance(second);
+    let failures = group.wait().expect_err("its time is up").into_failures();
+    assert_eq!(failures.len(), 2);
+    for failure in failures {
+        assert!(matches!(failure, TaskError::TimedOut(TimedOut::InQueue)), "{failure:?}");
+    }
+    busy.open();
+}
+
+/// Fork and join, far deeper than the queue is long.
+fn sum(pool: &Pool, from: u64, to: u64) -> u64 {
+    if to - from <= 2 {
+        return (from..to).sum();
+    }
+    let middle = from + (to - from) / 2;
+    let total = Arc::new(AtomicU64::new(0));
+    let group: Group<()> = pool.group().start();
+    for (from, to) in [(from, middle), (middle, to)] {
+        let (inner, total) = (pool.clone(), Arc::clone(&total));
+        let task = move |_: &tidegate::Cx| {
+            total.fetch_add(sum(&inner, from, to), SeqCst);
+            Ok(())
+        };
+        group.submit(task).expect("inside a task a group never refuses for room");
+    }
+    group.wait().expect("nothing fails");
+    total.load(SeqCst)
+}
+
+pub(crate) fn G1_fork_and_join_inside_the_pool(cx: &Ctx) {
+    for queue in [1, 100] {
+        let pool = cx.builder().queue(queue).build().expect("the pool starts");
+        let inner = pool.clone();
+        let handle = pool.submit(move || sum(&inner, 0, 200)).expect("there is room");
+        assert_eq!(value(handle), 19_900);
+    }
+}
+
+pub(crate) fn G1_submitting_to_a_group_from_inside_it(cx: &Ctx) {
+    let pool = cx.builder().queue(2).build().expect("the pool starts");
+    let group: Group<()> = pool.group().limit(3).start();
+    let ran = Arc::new(AtomicUsize::new(0));
+    fn spread(group: &Group<()>, ran: &Arc<AtomicUsize>, depth: u32) {
+        ran.fetch_add(1, SeqCst);
+        for _ in 0..if depth == 0 { 0 } else { 3 } {
+            let (inner, ran) = (group.clone(), Arc::clone(ran));
+            let task = move |_: &tidegate::Cx| {
+                spread(&inner, &ran, depth - 1);
+                Ok(())
+            };
+            group.submit(task).expect("neither limit nor queue refuse inside");
+        }
+    }
+    let (inner, counted) = (group.clone(), Arc::clone(&ran));
+    let root = move |_: &tidegate::Cx| {
+        spread(&inner, &counted, 4);
+        Ok(())
+    };
+    group.submit(root).expect("there is room");
+    group.wait().expect("nothing fails");
+    assert_eq!(ran.load(SeqCst), 1 + 3 + 9 + 27 + 81);
+}
+
+pub(crate) fn G1_waiting_for_a_group_from_inside_it_would_deadlock(cx: &Ctx) {
+    let pool = open(cx);
+    let group: Group<&str> = pool.group().start();
+    let inner = group.clone();
+    let task = move |_: &tidegate::Cx| match inner.wait() {
+        Err(error) if error.is_would_deadlock() => Err("refused"),
+        _ => Ok(()),
+    };
+    group.submit(task).expect("there is room");
+    let error = group.wait().expect_err("the task says so");
+    assert!(matches!(first(&error), TaskError::Failed("refused")), "{error:?}");
+}
+
+pub(crate) fn G1_inside_a_group_works_while_the_pool_drains(cx: &Ctx) {
+    let pool = open(cx);
+    let gate = Gate::new();
+    let (inner, passage) = (pool.clone(), gate.passage());
+    let handle = pool.submit(move || {
+        passage.enter();
+        sum(&inner, 0, 50)
+    });
+    let handle = handle.expect("there is room");
+    gate.wait_until_entered(1);
+    let shutdown = {
+        let pool = pool.clone();
+        in_background(move || pool.shutdown(Shutdown::light()).expect("outside the pool"))
+    };
+    eventually("the pool closes", || refusal_of(&pool) == Some(Reason::Closed));
+    gate.open();
+    assert_eq!(value(handle), 1_225, "a drain finishes what it has begun, forks included");
+    assert!(shutdown.join().is_success());
+}
+
+fn refusal_of(pool: &Pool) -> Option<Reason> {
+    pool.try_submit(|| ()).err().map(|refused| refused.reason())
+}
+
+pub(crate) fn G1_dropping_a_group_cancels_and_detaches(cx: &Ctx) {
+    let pool = open(cx);
+    let group: Group<()> = pool.group().start();
+    let token = group.token().clone();
+    let busy = occupy(&pool, cx.workers());
+    for _ in 0..5 {
+        group.submit(|_| Ok(())).expect("there is room");
+    }
+    drop(group);
+    assert!(token.is_cancelled());
+    busy.open();
+    idle(&pool);
+    assert_eq!(pool.snapshot().cancelled, 5);
+}
+
+pub(crate) fn G1_an_evicted_task_is_a_failure(cx: &Ctx) {
+    let builder = cx.builder().queue(1).when_full(WhenFull::DropNewest);
+    let pool = builder.build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let group: Group<()> = pool.group().collect_all().start();
+    for _ in 0..3 {
+        group.submit(|_| Ok(())).expect("dropping is accepting");
+    }
+    busy.open();
+    let failures = group.wait().expect_err("two were pushed out").into_failures();
+    assert_eq!(failures.iter().filter(|error| error.is_evicted()).count(), 2);
+}
+
+/// The first error and a place in the queue: what still waits for room never starts.
+pub(crate) fn hazard_60_fail_fast_reaches_a_submitter_that_waits_for_room(cx: &Ctx) {
+    let pool = cx.builder().queue(1).build().expect("the pool starts");
+    let group: Group<&str> = pool.group().start();
+    let gate = Gate::new();
+    for _ in 0..cx.workers() {
+        let passage = gate.passage();
+        let task = move |_: &tidegate::Cx| {
+            passage.enter();
+            Err("failed")
+        };
+        group.submit(task).expect("there is room");
+    }
+    gate.wait_until_entered(cx.workers());
+    group.submit(|_| Ok(())).expect("there is one place");
+    let submitter = {
+        let group = group.clone();
+        in_background(move || group.submit(|_| Ok(())).map_err(|refused| refused.reason()))
+    };
+    eventually("it waits for room", || pool.snapshot().waiting_submitters == 1);
+    gate.let_through(1);
+    let answer = submitter.join();
+    gate.open();
+    group.wait().expect_err("they failed");
+    // It may have got the place of the one that was queued, but it never ran.
+    assert!(matches!(answer, Ok(()) | Err(Reason::Cancelled)), "{answer:?}");
+    idle(&pool);
+    assert_eq!(pool.snapshot().completed, 0);
+}
+
+/// A group's limit below the number of workers, and a queue that is full of strangers.
+pub(crate) fn hazard_59_limit_and_queue_do_not_wait_for_each_other(cx: &Ctx) {
+    let pool = cx.builder().queue(1).build().expect("the pool starts");
+    let group: Group<()> = pool.group().limit(1).start();
+    let others = {
+        let pool = pool.clone();
+        in_background(move || {
+            for _ in 0..200 {
+                pool.spawn(|| ()).expect("the pool is open");
+            }
+        })
+    };
+    let members: Vec<_> = (0..3)
+        .map(|_| {
+            let group = group.clone();
+            in_background(move || {
+                for _ in 0..100 {
+                    group.submit(|_| Ok(())).expect("the group is open");
+                }
+            })
+        })
+        .collect();
+    others.join();
+    members.into_iter().for_each(|member| member.join());
+    group.wait().expect("nothing fails");
+    idle(&pool);
+    assert_eq!(pool.snapshot().completed, 500);
+}
