@@ -204,6 +204,18 @@ macro_rules! for_each_test {
         groups::G1_an_evicted_task_is_a_failure "G1" [Native] [];
         groups::hazard_60_fail_fast_reaches_a_submitter_that_waits_for_room "G1" [Native] [60];
         groups::hazard_59_limit_and_queue_do_not_wait_for_each_other "G1" [Native] [59];
+        // scopes.rs
+        scopes::G2_tasks_borrow_from_the_stack "G2" [Native] [];
+        scopes::G2_a_panic_in_the_body_waits_for_the_tasks "G2" [Native] [];
+        scopes::G2_forgotten_handles_change_nothing "G2" [Native] [44];
+        scopes::G2_a_panic_in_a_task_is_the_scopes_unless_seen "G2" [Native] [];
+        scopes::G2_nested_scopes_inside_the_pool "G2" [Native] [];
+        scopes::G2_a_shutdown_drops_queued_ones_before_the_scope_ends "G2" [Native] [];
+        scopes::hazard_62_hard_returns_and_a_scoped_task_is_not_abandoned "G2" [Native] [62];
+        scopes::G2_a_scoped_task_can_be_cancelled "G2" [Native] [];
+        scopes::G2_a_refusal_gives_borrowing_work_back "G2" [Native] [];
+        scopes::G2_tasks_may_submit_to_their_own_scope "G2" [Native] [];
+        scopes::hazard_61_bodies_that_panic_in_every_phase "G2" [Native] [61];
         // limits.rs
         limits::L2_a_running_task_is_told_at_its_limit "L2" [Native] [];
         limits::L2_the_time_of_the_run_begins_with_it "L2" [Native] [];

@@ -124,6 +124,21 @@ impl Core {
         self: &Arc<Self>,
         work: W,
         handle: bool,
+        offer: Offer<'_>,
+    ) -> Result<CellRef, Refused<W>> {
+        // SAFETY: it borrows nothing.
+        unsafe { self.offer_borrowing(work, handle, offer) }
+    }
+
+    /// As `offer`, for work that may borrow.
+    ///
+    /// # Safety
+    /// What `work` borrows lives until its callback has run, or it was refused.
+    #[inline]
+    pub(crate) unsafe fn offer_borrowing<W: Work>(
+        self: &Arc<Self>,
+        work: W,
+        handle: bool,
         mut offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W>> {
         if let Some(token) = offer.token
@@ -145,7 +160,8 @@ impl Core {
         // SAFETY: a free cell's payload is empty.
         let write = |words: *mut Words| unsafe { put(words, work) };
         let run_limit = self.run_limit(&offer);
-        let label = Label { name: offer.name, handle, extras: has_extras, run_limit };
+        let borrows = offer.borrows;
+        let label = Label { name: offer.name, handle, extras: has_extras, run_limit, borrows };
         cell.fill(&OpsOf::<W>::OPS, self.address(), label, write);
         match self.push_cell(cell, Standing::Newcomer, &offer) {
             Ok(()) => self.task_added(),

@@ -1,7 +1,8 @@
 //! The task cell: one word that decides every race about one task.
 //!
 //! ```text
-//!  bits 19..64  generation: a reference that names an older life finds nothing
+//!  bits 20..64  generation: a reference that names an older life finds nothing
+//!  bit  19      BORROWS  a scoped task: never abandoned
 //!  bit  18      LIMITED  the second line holds its time limits
 //!  bit  17      EXTRAS   the second line holds extras of this life
 //!  bit  16      NAMED    the second line holds its name
@@ -61,7 +62,8 @@ pub(crate) const KIND_SHIFT: u32 = 12;
 const NAMED: u64 = 1 << 16;
 const EXTRAS: u64 = 1 << 17;
 const LIMITED: u64 = 1 << 18;
-const GENERATION_SHIFT: u32 = 19;
+const BORROWS: u64 = 1 << 19;
+const GENERATION_SHIFT: u32 = 20;
 
 /// 55 bits of microseconds hold whatever 64 bits of nanoseconds can say.
 const STAMP_SHIFT: u32 = 9;
@@ -195,6 +197,8 @@ pub(crate) struct Label {
     pub(crate) extras: bool,
     /// Some if it has a time limit of whatever sort; this one counts from the start.
     pub(crate) run_limit: Option<Duration>,
+    /// It must not be abandoned.
+    pub(crate) borrows: bool,
 }
 
 /// The claim was won: the state before it, for flags and cause.
@@ -279,10 +283,13 @@ impl CellRef {
         debug_assert_eq!(cell.word.load(Relaxed) & PHASE, FREE, "a cell was filled twice");
         cell.ops.store(std::ptr::from_ref(ops).cast_mut(), Relaxed);
         cell.core.store(core.cast_mut(), Relaxed);
-        let Label { name, handle, extras, run_limit } = label;
+        let Label { name, handle, extras, run_limit, borrows } = label;
         let mut flags = if handle { HANDLE } else { 0 };
         if extras {
             flags |= EXTRAS;
+        }
+        if borrows {
+            flags |= BORROWS;
         }
         if !name.is_empty() {
             flags |= NAMED;
@@ -351,10 +358,10 @@ impl CellRef {
         self.claim(RUNNING, SETTLING, 0)
     }
 
-    /// Running → Settling, only if it was told to stop.
+    /// Running → Settling, only if it was told to stop, and does not borrow.
     pub(crate) fn claim_stopped(self) -> Option<Won> {
         let seen = self.cell().word.load(SeqCst);
-        if seen & STOP == 0 {
+        if seen & STOP == 0 || seen & BORROWS != 0 {
             return None;
         }
         self.claim_running()
@@ -447,6 +454,12 @@ impl CellRef {
     pub(crate) fn is_open(self) -> bool {
         let seen = self.cell().word.load(SeqCst);
         self.is_mine(seen) && matches!(seen & PHASE, QUEUED | RUNNING)
+    }
+
+    /// A scoped task.
+    pub(crate) fn borrows(self) -> bool {
+        let seen = self.cell().word.load(SeqCst);
+        self.is_mine(seen) && seen & BORROWS != 0
     }
 
     pub(crate) fn was_told(self) -> bool {

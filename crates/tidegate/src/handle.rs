@@ -261,6 +261,15 @@ pub(crate) fn run_queued(cell: CellRef, core: &Arc<Core>) -> Result<bool, WaitRe
     Ok(claimed)
 }
 
+/// For a scope, which can't come back without its tasks.
+pub(crate) fn run_queued_however_deep(cell: CellRef, core: &Arc<Core>) {
+    if cell.claim_start() {
+        core.queue.give_credit();
+        core.lobby.wake_first();
+        core.run_here(cell);
+    }
+}
+
 /// R10: outside the pool, in place of an idle worker, if ours is the only queued task.
 fn help(cell: CellRef, pool: *mut ()) -> bool {
     let Some(core) = Core::find(pool) else { return false };

@@ -69,6 +69,8 @@ mod report;
 #[cfg(not(tidegate_loom))]
 mod roster;
 #[cfg(not(tidegate_loom))]
+mod scope;
+#[cfg(not(tidegate_loom))]
 mod settle;
 #[cfg(not(tidegate_loom))]
 mod shutdown;
@@ -108,6 +110,7 @@ mod public {
     pub use crate::pool::{Pool, ShutdownFuture};
     pub use crate::refused::{Reason, Refused};
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
+    pub use crate::scope::{Scope, ScopedHandle, ScopedWaitError};
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
     pub use crate::snapshot::{PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};

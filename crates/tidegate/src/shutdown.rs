@@ -148,13 +148,12 @@ impl Core {
 
     fn report(&self, closing: Closing, now: Ticks, done: bool) -> Report {
         let reading = self.reading();
-        let borrowing: Vec<_> = self
-            .callers
-            .lock()
-            .iter()
-            .filter_map(|(cell, _)| settle::task_info(*cell))
-            .take(Report::MAX_LISTED)
-            .collect();
+        let mut borrowing: Vec<_> = self.callers.lock().iter().map(|(cell, _)| *cell).collect();
+        for entry in &self.roster.lock().entries {
+            borrowing.extend(entry.line.running_cells().into_iter().filter(|cell| cell.borrows()));
+        }
+        let borrowing: Vec<_> =
+            borrowing.into_iter().filter_map(settle::task_info).take(Report::MAX_LISTED).collect();
         let control = self.control.lock();
         let roster = self.roster.lock();
         let counts = reading.outcomes.since(&control.baseline);

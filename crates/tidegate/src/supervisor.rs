@@ -182,8 +182,8 @@ impl Core {
                     if hard_since.is_some() {
                         cell.request_stop(Cause::Shutdown, now.0);
                     }
-                    if !cell.was_told() {
-                        continue;
+                    if !cell.was_told() || cell.borrows() {
+                        continue; // a scoped task is never given up
                     }
                     let due = Ticks(cell.told_at()).after(grace).min(hard_due);
                     if due > now {

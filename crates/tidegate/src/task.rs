@@ -28,6 +28,8 @@ pub(crate) struct Offer<'t> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) queue_timeout: Option<Duration>,
     pub(crate) total_timeout: Option<Duration>,
+    /// A scoped task.
+    pub(crate) borrows: bool,
 }
 
 impl Default for Offer<'_> {
@@ -42,6 +44,7 @@ impl Default for Offer<'_> {
             timeout: None,
             queue_timeout: None,
             total_timeout: None,
+            borrows: false,
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod long_tasks;
 pub(crate) mod many;
 pub(crate) mod offering;
 pub(crate) mod outcomes;
+pub(crate) mod scopes;
 pub(crate) mod seeds_contracts;
 pub(crate) mod seeds_invariants;
 pub(crate) mod seeds_spec;

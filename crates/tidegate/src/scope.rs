@@ -1,0 +1,316 @@
+//! Scopes: tasks that borrow from the stack of whoever waits for them.
+//!
+//! What makes it sound: `Pool::scope` does not return, however its body ends, before the
+//! callback of every task has run. By then the closure and, unless a handle holds it, the
+//! result are gone, whatever the outcome. A handle can't outlive the scope; one that is
+//! forgotten leaks its result, which is harmless. Such a task is never abandoned: nobody may
+//! say "it has ended" while its code can still use what it borrows.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::admission::Patience;
+use crate::cell::CellRef;
+use crate::core::Core;
+use crate::event::wake_quietly;
+use crate::frames;
+use crate::handle::{Handle, WaitError, run_queued_however_deep};
+use crate::job::{Fallible, Plain, Work};
+use crate::outcome::{OutcomeKind, TaskError};
+use crate::parker::with_parker;
+use crate::pool::Pool;
+use crate::refused::{Reason, Refused};
+use crate::sync::Lock;
+use crate::task::Offer;
+
+/// Where tasks that borrow are submitted; made by [`Pool::scope`].
+pub struct Scope<'scope, 'env: 'scope, S = ()> {
+    pool: &'env Pool<S>,
+    open: Arc<Open>,
+    /// Its end will wait inside a task of the pool.
+    inside: bool,
+    // Invariant in both, as `std::thread::Scope` is.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Collects the outcome of one scoped task.
+#[must_use = "dropping a handle detaches its task; the scope still waits for it"]
+pub struct ScopedHandle<'scope, T, E = std::convert::Infallible> {
+    handle: Handle<T, E>,
+    open: Arc<Open>,
+    scope: PhantomData<&'scope ()>,
+}
+
+/// The tasks of one scope that have not ended.
+#[derive(Default)]
+struct Open {
+    state: Lock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: usize,
+    /// Some of them may be queued: for a waiter inside the pool.
+    cells: Vec<CellRef>,
+    waker: Option<Waker>,
+    panicked: usize,
+    /// Panics that a handle has given to somebody.
+    seen: usize,
+    message: Option<String>,
+}
+
+impl<S: 'static> Pool<S> {
+    /// Runs `body` with a scope, whose tasks may borrow whatever outlives this call, and
+    /// returns when all of them have ended.
+    ///
+    /// A panic in `body` goes on once they have. One in a task, which no handle has given
+    /// to anybody, panics here. Inside a task of the same pool tasks run on top of the
+    /// running one when there is no room, and the end runs what is still queued: scopes
+    /// nest, also on one worker.
+    ///
+    /// A scoped task can be cancelled and told to stop, never abandoned: a Hard shutdown
+    /// returns in time and lists it as `still_borrowing`; only the scope waits for it.
+    ///
+    /// ```
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("sums").workers(2).build()?;
+    /// let mut numbers = [3, 1, 2];
+    /// let (left, right) = numbers.split_at_mut(1);
+    /// let sum: i32 = pool.scope(|s| {
+    ///     let rest = s.submit(|| right.iter().sum::<i32>()).unwrap();
+    ///     left[0] + rest.wait().unwrap()
+    /// });
+    /// assert_eq!(sum, 6);
+    /// pool.shutdown(Shutdown::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As said: when `body` did, or a task whose panic nobody saw.
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, S>) -> R,
+    ) -> R {
+        let inside = frames::depth(self.core().address()) > 0;
+        let open = Arc::new(Open::default());
+        let scope = Scope {
+            pool: self,
+            open: Arc::clone(&open),
+            inside,
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+        // Unwinding from here would end borrows before their tasks.
+        let no_way_out = AbortOnUnwind;
+        open.wait(self.core(), inside);
+        std::mem::forget(no_way_out);
+        match result {
+            Err(payload) => resume_unwind(payload),
+            Ok(value) => {
+                if let Some(message) = open.unseen_panic() {
+                    panic!("a scoped task panicked: {message}");
+                }
+                value
+            }
+        }
+    }
+}
+
+/// Nothing in the wait panics; if it did all the same, going on would be unsound.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
+impl<'scope, S: 'static> Scope<'scope, '_, S> {
+    /// Submits a closure that may borrow.
+    pub fn submit<T, F>(&'scope self, f: F) -> Result<ScopedHandle<'scope, T>, Refused<F>>
+    where
+        T: Send + 'scope,
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        self.add(Plain(f))
+    }
+
+    /// As [`submit`](Scope::submit), for a closure that returns a `Result`: an `Err` counts
+    /// as failed.
+    pub fn submit_result<T, E, F>(
+        &'scope self,
+        f: F,
+    ) -> Result<ScopedHandle<'scope, T, E>, Refused<F>>
+    where
+        T: Send + 'scope,
+        E: Send + 'scope,
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+    {
+        self.add(Fallible(f))
+    }
+
+    /// As [`submit`](Scope::submit), without a handle.
+    pub fn spawn<F>(&'scope self, f: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce() + Send + 'scope,
+    {
+        self.add(Plain(f)).map(drop)
+    }
+
+    fn add<W: Work + 'scope>(
+        &'scope self,
+        work: W,
+    ) -> Result<ScopedHandle<'scope, W::Value, W::Error>, Refused<W::Closure>> {
+        let core = self.pool.core();
+        if core.config.worker_state.is_some() && frames::depth(core.address()) > 0 {
+            // Nobody could run it while its worker waits for the scope (W1).
+            return Err(core.refuse(Reason::WouldDeadlock, work.into_closure()));
+        }
+        self.open.state.lock().tasks += 1;
+        let open = Arc::clone(&self.open);
+        let ended = Box::new(move |summary: &crate::outcome::Summary| {
+            let panicked = summary.kind == OutcomeKind::Panicked;
+            open.ended(panicked.then(|| summary.message.clone().unwrap_or_default()));
+        });
+        let patience = Patience::Fork;
+        let offer = Offer { patience, on_outcome: Some(ended), borrows: true, ..Offer::default() };
+        // SAFETY: `Pool::scope` outlives the task and its callback: see the top of this file.
+        match unsafe { core.offer_borrowing(work, true, offer) } {
+            Ok(cell) => {
+                if self.inside {
+                    self.open.may_be_queued(cell);
+                }
+                let handle = Handle::new(cell, core.config.callers_may_help);
+                Ok(ScopedHandle { handle, open: Arc::clone(&self.open), scope: PhantomData })
+            }
+            Err(refused) => {
+                self.open.ended(None);
+                Err(refused.map_work(Work::into_closure))
+            }
+        }
+    }
+}
+
+impl<T, E> ScopedHandle<'_, T, E> {
+    /// Waits for the outcome, as [`Handle::wait`] does.
+    pub fn wait(self) -> Result<T, ScopedWaitError<E>> {
+        match self.handle.wait() {
+            Ok(value) => Ok(value),
+            Err(WaitError::Task(error)) => {
+                if error.is_panicked() {
+                    self.open.state.lock().seen += 1;
+                }
+                Err(ScopedWaitError::Task(error))
+            }
+            Err(WaitError::NoOutcome { .. }) => Err(ScopedWaitError::WouldDeadlock),
+        }
+    }
+
+    /// True once there is an outcome.
+    pub fn is_settled(&self) -> bool {
+        self.handle.is_settled()
+    }
+
+    /// Cancels the task, as [`Handle::cancel`] does.
+    pub fn cancel(&self) -> bool {
+        self.handle.cancel()
+    }
+}
+
+/// What [`ScopedHandle::wait`] returns when there is no value.
+#[derive(Debug)]
+pub enum ScopedWaitError<E> {
+    /// The task's outcome.
+    Task(TaskError<E>),
+    /// The wait could never end. The task goes on, and the scope waits for it.
+    WouldDeadlock,
+}
+
+impl<E: fmt::Display> fmt::Display for ScopedWaitError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScopedWaitError::Task(error) => error.fmt(f),
+            ScopedWaitError::WouldDeadlock => crate::handle::WaitReason::WouldDeadlock.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Display + fmt::Debug> std::error::Error for ScopedWaitError<E> {}
+
+impl Open {
+    fn may_be_queued(&self, cell: CellRef) {
+        let mut state = self.state.lock();
+        state.cells.push(cell);
+        if state.cells.len() > 2 * state.tasks + 16 {
+            state.cells.retain(|cell| cell.is_queued());
+        }
+    }
+
+    /// One task is over; the message if it panicked.
+    fn ended(&self, panic: Option<String>) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.tasks -= 1;
+            state.panicked += usize::from(panic.is_some());
+            state.message = state.message.take().or(panic);
+            if state.tasks == 0 { state.waker.take() } else { None }
+        };
+        wake_quietly(waker);
+    }
+
+    /// Until all tasks have ended.
+    fn wait(&self, core: &Arc<Core>, inside: bool) {
+        loop {
+            while inside && let Some(cell) = self.next_cell() {
+                run_queued_however_deep(cell, core);
+            }
+            let over = with_parker(|parker, waker| {
+                let waker = waker.clone();
+                {
+                    let mut state = self.state.lock();
+                    if state.tasks == 0 {
+                        return true;
+                    }
+                    state.waker = Some(waker);
+                    if inside && !state.cells.is_empty() {
+                        return false; // a task of ours has forked
+                    }
+                }
+                parker.park();
+                self.state.lock().tasks == 0
+            });
+            if over {
+                return;
+            }
+        }
+    }
+
+    fn next_cell(&self) -> Option<CellRef> {
+        self.state.lock().cells.pop()
+    }
+
+    fn unseen_panic(&self) -> Option<String> {
+        let mut state = self.state.lock();
+        if state.panicked > state.seen { state.message.take() } else { None }
+    }
+}
+
+impl<S> fmt::Debug for Scope<'_, '_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.open.state.lock().tasks;
+        let mut shown = f.debug_struct("Scope");
+        shown.field("pool", &self.pool.name()).field("tasks", &tasks).finish_non_exhaustive()
+    }
+}
+
+impl<T, E> fmt::Debug for ScopedHandle<'_, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScopedHandle").field(&self.handle).finish()
+    }
+}
