@@ -63,7 +63,8 @@ pub fn run_all(kinds: &[Arc<dyn Kind>], options: &Options) -> Tally {
             tally.add(&run_repeated(kind, test, options));
         }
     }
-    println!("{} passed, {} failed, {} skipped", tally.passed, tally.failed, tally.skipped);
+    println!("{} skipped, each with its reason", tally.skipped);
+    println!("{} passed, {} failed", tally.passed, tally.failed);
     tally
 }
 

@@ -16,7 +16,7 @@
 //! let pool = tidegate::Pool::builder("p").build().unwrap();
 //! let _ = pool.submit_result(|| Err::<(), _>(std::rc::Rc::new(1)));
 //! ```
-//! A task may not borrow from the stack (scopes will):
+//! A task may not borrow from the stack (one of a scope may):
 //! ```compile_fail,E0597
 //! let pool = tidegate::Pool::builder("p").build().unwrap();
 //! let local = String::new();
@@ -47,4 +47,41 @@
 //! both(&handle);
 //! assert_eq!(handle.wait().unwrap().get(), 1);
 //! pool.shutdown(tidegate::Shutdown::default()).unwrap();
+//! ```
+//! What a scoped task borrows must outlive the scope:
+//! ```compile_fail,E0597
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! pool.scope(|s| {
+//!     let local = String::new();
+//!     s.spawn(|| drop(local.len())).unwrap();
+//! });
+//! ```
+//! A handle does not leave its scope:
+//! ```compile_fail
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! let handle = pool.scope(|s| s.submit(|| 1).unwrap());
+//! ```
+//! Nor does the scope itself:
+//! ```compile_fail
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! let mut kept = None;
+//! pool.scope(|s| kept = Some(s));
+//! ```
+//! Two tasks can't borrow the same thing mutably:
+//! ```compile_fail,E0499
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! let mut count = 0;
+//! pool.scope(|s| {
+//!     s.spawn(|| count += 1).unwrap();
+//!     s.spawn(|| count += 1).unwrap();
+//! });
+//! ```
+//! What a task borrows can't be used beside it:
+//! ```compile_fail
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! let mut text = String::new();
+//! pool.scope(|s| {
+//!     s.spawn(|| text.push('a')).unwrap();
+//!     text.clear();
+//! });
 //! ```

@@ -54,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) flags: Padded<AtomicU32>,
     /// How many workers there should be.
     target: AtomicUsize,
+    /// The roster's count.
+    live: Arc<AtomicUsize>,
     pub(crate) roster: Lock<Roster>,
     pub(crate) control: Lock<Control>,
     pub(crate) reaper: Lock<Reaper>,
@@ -92,7 +94,10 @@ pub(crate) struct Ending {
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Core> {
+        let roster = Roster::default();
         let core = Arc::new(Core {
+            live: Arc::clone(&roster.live_count),
+            roster: Lock::new(roster),
             name: Arc::from(config.name.as_str()),
             clock: config.clock.clone(),
             real_time: Clock::system(),
@@ -105,7 +110,6 @@ impl Core {
             ledger: Ledger::default(),
             flags: Padded(AtomicU32::new(0)),
             target: AtomicUsize::new(config.workers),
-            roster: Lock::default(),
             control: Lock::default(),
             reaper: Lock::default(),
             callers: Lock::default(),
@@ -139,6 +143,11 @@ impl Core {
         self.target.load(SeqCst)
     }
 
+    /// Workers that take tasks.
+    pub(crate) fn live(&self) -> usize {
+        self.live.load(SeqCst)
+    }
+
     pub(crate) fn set_target(&self, workers: usize) {
         self.target.store(workers, SeqCst);
     }
@@ -161,7 +170,7 @@ impl Core {
     /// Short mode, and a worker is active.
     #[inline(always)]
     pub(crate) fn one_is_enough(&self) -> bool {
-        self.pace.is_short() && !self.lot.all_asleep(self.target() as u64)
+        self.pace.is_short() && !self.lot.all_asleep(self.live() as u64)
     }
 
     /// A wake-up costs a hundred short tasks: if somebody is at work, give it a moment.
@@ -172,7 +181,7 @@ impl Core {
         }
         // Past what was published so far, ours included.
         let own = self.queue.tickets();
-        if !self.lot.all_asleep(self.target() as u64) {
+        if !self.lot.all_asleep(self.live() as u64) {
             for _ in 0..crate::sync::steps(12) {
                 crate::sync::spin_loop();
                 crate::sync::spin_loop();
@@ -276,11 +285,7 @@ impl Core {
 
     /// An inline task has no ear; it can only be given up after the grace.
     pub(crate) fn tell_inline(&self, line: &crate::line::WorkerLine, run: u64) {
-        if line.told_run.load(SeqCst) != run {
-            // The time first: whoever finds the run finds its time.
-            line.told.store(self.clock.now().0, SeqCst);
-            line.told_run.store(run, SeqCst);
-        }
+        line.tell_inline(run, self.clock.now());
         self.wake_supervisor();
     }
 
@@ -332,6 +337,19 @@ impl Core {
         Reading::new(outcomes, unstarted, started, accepted)
     }
 
+    /// A reading whose gauges look like one moment, if there is one within a few tries.
+    fn steady_reading(&self) -> Reading {
+        const TRIES: usize = 4;
+        let mut reading = self.reading();
+        for _ in 1..TRIES {
+            if reading.queued <= self.queue.bound() {
+                break;
+            }
+            reading = self.reading();
+        }
+        reading.within(self.queue.bound())
+    }
+
     /// Everything accepted is settled and every callback has returned.
     pub(crate) fn is_idle(&self) -> bool {
         self.ledger.callbacks.load(SeqCst) == 0
@@ -358,13 +376,11 @@ impl Core {
         let read = |counter: &AtomicU64| counter.load(SeqCst);
         // Before what they are part of.
         let late_returns = read(&ledger.late_returns);
-        let nobody_else_runs = read(&ledger.on_caller) + read(&ledger.nested) == 0;
-        let reading = self.reading();
-        let (live, stuck, threads) = {
+        let (live, stuck) = {
             let roster = self.roster.lock();
-            (roster.live() as u64, roster.stuck() as u64, roster.most as u64)
+            (roster.live() as u64, roster.stuck() as u64)
         };
-        let reading = reading.steady(self.queue.bound(), nobody_else_runs.then_some(threads));
+        let reading = self.steady_reading();
         Snapshot {
             pool: Arc::clone(&self.name),
             state: self.state(),

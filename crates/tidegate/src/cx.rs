@@ -68,7 +68,6 @@ impl Cx {
                 None => return false,
                 Some(at) => limit = at,
             }
-            env.core.watch_limit(limit);
         }
         if let Some(line) = env.line {
             line.running_since(started);

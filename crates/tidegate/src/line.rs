@@ -34,12 +34,13 @@ pub(crate) const STUCK: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct WorkerLine {
     pub(crate) id: WorkerId,
+    /// The number of the last task of its former incarnations.
+    first: u64,
     hot: Padded<Hot>,
     /// Read after each task.
     pub(crate) orders: Padded<AtomicU32>,
-    /// When an inline task was told to stop, and which one (its run word).
-    pub(crate) told: AtomicU64,
-    pub(crate) told_run: AtomicU64,
+    /// Which inline task was told to stop (its run word), and when.
+    told: Lock<(u64, Ticks)>,
     /// When the time of the inline task is up, in a pool with `task_timeout`.
     pub(crate) limit_at: AtomicU64,
     /// When STOP_HARD was ordered: from then on whatever runs here has been told.
@@ -64,12 +65,23 @@ struct Hot {
 
 impl WorkerLine {
     pub(crate) fn new(id: WorkerId) -> Arc<Self> {
+        WorkerLine::counting_from(id, 0)
+    }
+
+    /// The next incarnation of a worker: it goes on counting, so that no two of its tasks
+    /// have the same id.
+    pub(crate) fn after(gone: &WorkerLine) -> Arc<Self> {
+        WorkerLine::counting_from(gone.id, gone.run_word() >> 2)
+    }
+
+    fn counting_from(id: WorkerId, first: u64) -> Arc<Self> {
+        let hot = Hot { run: AtomicU64::new(first << 2), ..Hot::default() };
         Arc::new(WorkerLine {
             id,
-            hot: Padded::default(),
+            first,
+            hot: Padded(hot),
             orders: Padded(AtomicU32::new(0)),
-            told: AtomicU64::new(0),
-            told_run: AtomicU64::new(0),
+            told: Lock::new((0, Ticks(0))),
             limit_at: AtomicU64::new(u64::MAX),
             hard_at: AtomicU64::new(u64::MAX),
             on_top: Lock::default(),
@@ -81,7 +93,7 @@ impl WorkerLine {
     }
 
     pub(crate) fn started(&self) -> u64 {
-        self.hot.nested.load(Acquire) + (self.hot.run.load(Acquire) >> 2)
+        self.hot.nested.load(Acquire) + (self.hot.run.load(Acquire) >> 2) - self.first
     }
 
     pub(crate) fn set_runner(&self, runner: u64) {
@@ -130,6 +142,20 @@ impl WorkerLine {
         let run = self.inline_running()?;
         let at = Ticks(self.limit_at.load(SeqCst));
         (self.run_word() == run).then_some((run, at))
+    }
+
+    /// Tells the inline task `run`, if it is the one that runs; the first time counts.
+    pub(crate) fn tell_inline(&self, run: u64, now: Ticks) {
+        let mut told = self.told.lock();
+        if self.inline_running() == Some(run) && told.0 != run {
+            *told = (run, now);
+        }
+    }
+
+    /// When the inline task `run` was told.
+    pub(crate) fn told_inline(&self, run: u64) -> Option<Ticks> {
+        let told = self.told.lock();
+        (told.0 == run).then_some(told.1)
     }
 
     /// Gives an inline task up; true if it had not ended.

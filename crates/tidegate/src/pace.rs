@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::clock::Ticks;
 use crate::sync::atomic::AtomicBool;
-use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::{MODELLED, Padded};
 
 /// Tasks that take less, on the average, overhead included, are short.
@@ -82,7 +82,7 @@ impl Pace {
 
     #[inline(always)]
     pub(crate) fn is_short(&self) -> bool {
-        self.short.load(Relaxed)
+        self.short.load(SeqCst)
     }
 
     /// True if that changed something.

@@ -6,8 +6,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cell::{CellRef, Kind};
+use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
 use crate::outcome::Cause;
@@ -25,11 +27,14 @@ pub(crate) enum Chore {
     CancelToken(Token),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reaper {
     chores: VecDeque<Chore>,
-    /// Threads at work, or about to be: one, or two if the first hangs in user code.
+    /// Threads at work, or about to be: one, and more if those before hang in user code.
     busy: usize,
+    /// Chores done so far, and when that was last seen to change, in real time.
+    done: u64,
+    seen: (u64, Ticks),
     /// Threads whose joiner is not in `threads` yet.
     starting: usize,
     threads: Vec<Joiner>,
@@ -37,9 +42,27 @@ pub(crate) struct Reaper {
     failures: u32,
 }
 
+/// A chore that takes longer hangs, as far as those behind it are concerned.
+const STALLED_AFTER: Duration = Duration::from_millis(50);
+/// So many hanging destructors at a time are made up for.
+const MAX_BUSY: usize = 16;
 /// After so many refused threads the supervisor does the chores itself: a slow destructor
 /// then delays its watch, but a task without an outcome would be worse.
 const HOPELESS_AFTER: u32 = 3;
+
+impl Default for Reaper {
+    fn default() -> Self {
+        Reaper {
+            chores: VecDeque::new(),
+            busy: 0,
+            done: 0,
+            seen: (0, Ticks(0)),
+            starting: 0,
+            threads: Vec::new(),
+            failures: 0,
+        }
+    }
+}
 
 impl Reaper {
     /// Nothing to do and nobody at it.
@@ -75,14 +98,30 @@ impl Core {
         self.start_reaper_thread();
     }
 
-    /// At the end of a shutdown: somebody must do what a reaper that hangs, or gets no
-    /// core, has left undone. True if another thread was sent.
-    pub(crate) fn relieve_reaper(self: &Arc<Self>) -> bool {
+    /// Does chores on the calling thread, and whatever else is there.
+    pub(crate) fn reap_here(self: &Arc<Self>, chores: impl Iterator<Item = Chore>) {
         {
             let mut reaper = self.reaper.lock();
-            if reaper.busy != 1 || reaper.chores.is_empty() {
+            reaper.chores.extend(chores);
+            reaper.busy += 1;
+        }
+        self.do_chores();
+    }
+
+    /// Sends another thread if those at work have hung in user code for a while (or, in the
+    /// end, at all) and left chores undone. True if one was sent.
+    pub(crate) fn relieve_reaper(self: &Arc<Self>, real_now: Ticks, in_the_end: bool) -> bool {
+        {
+            let mut reaper = self.reaper.lock();
+            if reaper.done != reaper.seen.0 || reaper.chores.is_empty() {
+                reaper.seen = (reaper.done, real_now);
+            }
+            let stalled = in_the_end || real_now.since(reaper.seen.1) >= STALLED_AFTER;
+            let undone = !reaper.chores.is_empty() && (1..MAX_BUSY).contains(&reaper.busy);
+            if !stalled || !undone {
                 return false;
             }
+            reaper.seen.1 = real_now;
             reaper.busy += 1;
             reaper.starting += 1;
         }
@@ -140,6 +179,7 @@ impl Core {
                 }
             };
             self.do_chore(chore);
+            self.reaper.lock().done += 1;
         }
         self.wake_supervisor();
     }

@@ -9,6 +9,7 @@ use crate::ledger::Totals;
 use crate::line::{STOP_AFTER_TASK, STUCK, WorkerLine};
 use crate::snapshot::{WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
+use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::worker::End;
 
@@ -55,8 +56,8 @@ pub(crate) struct Roster {
     pub(crate) joined: usize,
     /// Failed starts in a row, of whichever worker.
     pub(crate) failures: u32,
-    /// The most entries there ever were at a time.
-    pub(crate) most: usize,
+    /// Workers that take tasks, for those who do not hold the lock.
+    pub(crate) live_count: Arc<AtomicUsize>,
 }
 
 impl Roster {
@@ -64,7 +65,6 @@ impl Roster {
     pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
         let line = WorkerLine::new(WorkerId(self.next_id));
         self.next_id += 1;
-        self.most = self.most.max(self.entries.len() + 1);
         self.entries.push(Entry {
             line: Arc::clone(&line),
             phase: Phase::Starting,
@@ -80,7 +80,7 @@ impl Roster {
     /// The next incarnation of a worker that has gone, to be started at `at`.
     pub(crate) fn add_again(&mut self, gone: &Entry, at: Ticks, cause: String, failures: u32) {
         self.entries.push(Entry {
-            line: WorkerLine::new(gone.line.id),
+            line: WorkerLine::after(&gone.line),
             phase: Phase::Restarting { at, cause },
             thread: None,
             failures,
@@ -112,6 +112,11 @@ impl Roster {
         self.entries.iter().filter(|e| !matches!(e.phase, Phase::Restarting { .. })).count()
     }
 
+    /// After whatever changed who is live.
+    pub(crate) fn recount(&self) {
+        self.live_count.store(self.live(), SeqCst);
+    }
+
     /// A stuck worker whose task returned after all: true if a place is missing and it
     /// may go on.
     pub(crate) fn rejoin(&mut self, id: WorkerId, target: usize) -> bool {
@@ -126,6 +131,7 @@ impl Roster {
             entry.stuck_in.clear();
             entry.line.orders.fetch_and(!STUCK, SeqCst);
         }
+        self.recount();
         room
     }
 
@@ -133,6 +139,7 @@ impl Roster {
     pub(crate) fn remove(&mut self, id: WorkerId, end: &End) -> Option<Entry> {
         let at = self.entries.iter().position(|entry| entry.line.id == id)?;
         let mut entry = self.entries.remove(at);
+        self.recount();
         self.folded.add(entry.line.outcomes());
         self.folded_started += entry.line.started();
         self.leaving.extend(entry.thread.take());

@@ -80,9 +80,12 @@ unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     };
     // SAFETY: the caller has claimed the start, so the payload is ours and holds a `W`.
     let work: W = cell.payload(|words| unsafe { take(words) });
+    let lowest = env.show(cell);
+    env.core.watch_limit(cx.limit());
     let returned = quietly(|| work.run(env.state, &cx));
     let panicked = returned.is_err();
     settle_returned::<W>(cell, env, returned, &cx);
+    env.hide(lowest);
     panicked
 }
 
@@ -280,10 +283,8 @@ pub(crate) fn settle_unstarted(cell: CellRef, kind: Kind, cause: Option<Cause>, 
 
 /// Settles a task that was claimed to run but whose time in the queue is over.
 fn settle_expired(cell: CellRef, env: &RunEnv<'_>) {
-    // Nobody tells it to stop and nobody abandons it: its code does not run.
-    if cell.claim_running().is_none() {
-        return;
-    }
+    let claimed = cell.claim_running();
+    debug_assert!(claimed.is_some(), "a task was given up before it was shown");
     env.core.drop_unused_work(cell);
     let cause = Some(Cause::Timeout);
     finish(cell, Kind::TimedOutInQueue, cause, None, env.core, env.line);

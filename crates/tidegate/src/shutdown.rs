@@ -82,11 +82,11 @@ impl Core {
     /// Claims everything queued, then publishes.
     pub(crate) fn cancel_queued(self: &Arc<Self>, cause: Cause, who: Who) {
         let items = self.drain_queue(|cell: CellRef| cell.claim_queued(cause).is_some());
-        for item in items {
-            match who {
-                Who::Caller => settle::settle_item(item, Kind::Cancelled, Some(cause), self),
-                Who::Watcher => self.reap(Chore::Unstarted(item, Kind::Cancelled, cause)),
-            }
+        let chores = items.into_iter().map(|item| Chore::Unstarted(item, Kind::Cancelled, cause));
+        match who {
+            // Where others can reach them: a destructor may hang on this thread.
+            Who::Caller => self.reap_here(chores),
+            Who::Watcher => chores.for_each(|chore| self.reap(chore)),
         }
     }
 
@@ -133,7 +133,7 @@ impl Core {
             let waiting = now < overdue;
             return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
         }
-        if !done && real_now >= last_call && self.relieve_reaper() {
+        if !done && real_now >= last_call && self.relieve_reaper(real_now, true) {
             let last_call = real_now.after(LAST_CALL);
             self.control.lock().last_call = Some(last_call);
             return Ok(Nap::Really(last_call));

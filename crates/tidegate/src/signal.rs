@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_default;
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::pool::Pool;
 use crate::report::Shutdown;
 use crate::settle::Who;
 use crate::spawn::{self, Joiner};
 
-/// Listens for signals until it is dropped; from then on they do what they did before the
-/// first guard: by default, end the process.
+/// Listens for signals until it is dropped. Once no guard is left, or the pool of the last
+/// one has gone, they end the process, as they do by default.
 #[derive(Debug)]
 #[must_use = "dropping it stops listening for signals"]
 pub struct SignalGuard {
@@ -82,8 +83,14 @@ impl<S: 'static> Pool<S> {
         let core = Arc::downgrade(self.core());
         let name = format!("{}-signals", self.name());
         let body = move || {
-            for (count, _) in signals.forever().enumerate() {
-                let Some(core) = core.upgrade() else { return };
+            for (count, signal) in signals.forever().enumerate() {
+                let Some(core) = core.upgrade() else {
+                    // Nobody to shut down here; others may listen.
+                    if guards().live <= 1 {
+                        let _ = emulate_default_handler(signal);
+                    }
+                    continue;
+                };
                 let how = if count == 0 { how } else { Shutdown::hard() };
                 core.begin_shutdown(how, Who::Watcher);
                 if count > 0 {

@@ -19,8 +19,8 @@ use crate::report::{Mode, NonZero};
 /// queued  <= queue_capacity
 /// ```
 ///
-/// Nothing stops for it, so `queued` and `running` may be a moment apart; where tasks run on
-/// top of others or on callers' threads, what passes meanwhile shows as running.
+/// Counters are exact. Nothing stops for a snapshot, so on a busy pool what passes while it is
+/// taken, and what is just being settled, shows as running.
 ///
 /// Printed as a few aligned lines for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::unobserved::UnobservedKind;
 use crate::worker::{End, Worker};
 
-/// How soon a refused reaper thread is tried again.
+/// How soon to look again at a reaper at work, and at a worker that is about to stop.
 const RETRY: Duration = Duration::from_millis(10);
 
 pub(crate) fn supervise(core: Arc<Core>) {
@@ -82,11 +82,14 @@ impl Core {
         self.give_up_if_hopeless();
         self.start_reaper();
         self.do_chores_if_nobody_can();
-        if !self.reaper.lock().is_idle() {
-            next = next.min(now.after(RETRY));
-        }
+        let reaping = !self.reaper.lock().is_idle();
+        self.relieve_reaper(self.real_time.now(), false);
         self.join_leaving();
         match self.try_to_end(now)? {
+            // Whatever the pool's clock is: destructors take real time.
+            Nap::Until(at) if reaping && next.min(at) > now.after(RETRY) => {
+                Ok(Nap::Really(self.real_time.now().after(RETRY)))
+            }
             Nap::Until(at) => Ok(Nap::Until(next.min(at))),
             last_call => Ok(last_call),
         }
@@ -200,10 +203,10 @@ impl Core {
                 }
                 let due = Ticks(line.hard_at.load(SeqCst)).after(grace).min(hard_due);
                 // A task may begin just as its worker is told to stop: look again then.
-                next = next.min(if due > now { due } else { Ticks::NEVER });
+                let again = if due > now { due } else { now.after(RETRY) };
+                next = next.min(if due == Ticks::NEVER { due } else { again });
                 if let Some(run) = line.inline_running() {
-                    let asked = line.told_run.load(SeqCst) == run;
-                    let asked = asked.then(|| Ticks(line.told.load(SeqCst)).after(grace));
+                    let asked = line.told_inline(run).map(|at| at.after(grace));
                     let due = due.min(asked.unwrap_or(Ticks::NEVER));
                     if due > now {
                         next = next.min(due);
@@ -226,6 +229,7 @@ impl Core {
                     line.orders.fetch_and(!STUCK, SeqCst);
                 }
             }
+            roster.recount();
         }
         for chore in chores {
             self.reap(chore);
@@ -338,6 +342,7 @@ impl Core {
             entry.phase = Phase::Live;
             entry.failures = 0;
         }
+        roster.recount();
     }
 
     /// O6: a pool that can't keep its workers says so.

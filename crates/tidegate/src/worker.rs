@@ -200,7 +200,7 @@ impl Worker {
     /// Short mode: counts as asleep from now on, if another worker is active.
     fn step_aside(&self) -> bool {
         self.core.settled(); // what we counted
-        self.core.lot.step_aside(self.core.target() as u64)
+        self.core.lot.step_aside(self.core.live() as u64)
     }
 
     /// Nothing to do: search for a while, then sleep. Some: time to go.
@@ -321,20 +321,36 @@ pub(crate) fn no_state() -> *mut () {
 /// Runs a cell task that this thread has claimed, on top of whatever its stack holds; true
 /// if it panicked, also after it was given up.
 pub(crate) fn run_claimed(cell: CellRef, env: &RunEnv<'_>) -> bool {
-    let lowest = env.line.is_some_and(|line| line.push(cell));
-    // Told by a Hard that came between the claim and here: its walk may have missed us.
-    fence(SeqCst);
-    if env.core.flags.load(SeqCst) & HARD != 0 {
-        env.core.tell(cell, Cause::Shutdown);
-    }
-    if env.line.is_some_and(|line| line.ordered(STOP_HARD)) {
-        env.core.tell(cell, Cause::WorkerStopped);
-    }
     let run = cell.ops().run;
-    // SAFETY: the claim makes this thread the owner of the payload, which `ops` is for.
-    let panicked = unsafe { run(cell, env) };
-    if let Some(line) = env.line {
-        line.pop(lowest);
+    // SAFETY: the claim makes this thread the owner of the payload, which `ops` is for, and
+    // nobody can give the task up before it is on a line (`RunEnv::show`).
+    unsafe { run(cell, env) }
+}
+
+impl RunEnv<'_> {
+    /// Shows a task on this worker's line: from now on it can be given up, and its cell be
+    /// somebody else's. So the closure must be out of it. For `hide`: is it the lowest?
+    #[inline(always)]
+    pub(crate) fn show(&self, cell: CellRef) -> bool {
+        let lowest = self.line.is_some_and(|line| line.push(cell));
+        // Whoever told it before could not see it: a Hard, a stop of its worker, a cancel.
+        fence(SeqCst);
+        if self.core.flags.load(SeqCst) & HARD != 0 {
+            self.core.tell(cell, Cause::Shutdown);
+        }
+        if self.line.is_some_and(|line| line.ordered(STOP_HARD)) {
+            self.core.tell(cell, Cause::WorkerStopped);
+        }
+        if cell.was_told() {
+            self.core.wake_supervisor(); // for its grace
+        }
+        lowest
     }
-    panicked
+
+    #[inline(always)]
+    pub(crate) fn hide(&self, lowest: bool) {
+        if let Some(line) = self.line {
+            line.pop(lowest);
+        }
+    }
 }

@@ -222,12 +222,17 @@ pub(crate) fn L2_on_the_callers_thread_limits_hold_too(cx: &Ctx) {
 pub(crate) fn L2_who_ignores_the_limit_is_abandoned_after_the_grace(cx: &Ctx) {
     let (pool, hand) = timed(cx);
     let gate = Gate::new();
-    let passage = gate.passage();
+    let (passage, told) = (gate.passage(), Gate::new());
+    let hears = told.passage();
     let task = pool.task("stubborn").timeout(LIMIT);
-    let handle = task.submit(move |_| passage.enter()).expect("there is room");
+    let handle = task.submit(move |task| {
+        passage.enter_unless(|| task.stopping());
+        hears.enter(); // it was told, and goes on all the same
+    });
+    let handle = handle.expect("there is room");
     gate.wait_until_entered(1);
     hand.advance(LIMIT);
-    eventually("it is told", || hand.sleepers() > 0);
+    told.wait_until_entered(1);
     hand.advance(GRACE - MOMENT);
     give_a_bug_its_chance();
     assert!(!handle.is_settled(), "given up before the grace was over");
@@ -236,7 +241,7 @@ pub(crate) fn L2_who_ignores_the_limit_is_abandoned_after_the_grace(cx: &Ctx) {
         handle.is_settled()
     });
     assert!(matches!(task_error(handle), TaskError::Abandoned(Cause::Timeout)));
-    gate.open();
+    told.open();
     eventually("it returns late", || pool.snapshot().late_returns == 1);
     idle(&pool);
     let now = pool.snapshot();
