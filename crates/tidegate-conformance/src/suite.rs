@@ -239,6 +239,8 @@ macro_rules! for_each_test {
         shutdown::S1_row_hard "S1" [Native] [];
         shutdown::S1_row_light_within "S1" [Native] [];
         shutdown::S1_row_soft_within "S1" [Native] [];
+        shutdown::O1a_a_hanging_destructor_holds_up_no_other_task "O1a" [Native] [];
+        shutdown::O1a_a_destructor_that_hangs_in_the_callers_shutdown "O1a" [Native] [];
         shutdown::S1_hard_returns_though_a_destructor_hangs "S1" [Native] [];
         shutdown::S1_within_that_is_kept_is_a_success "S1" [Native] [];
         shutdown::S1_blocked_submitters_are_released_as_closed "S1" [Native] [6];

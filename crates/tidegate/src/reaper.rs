@@ -80,6 +80,7 @@ impl Core {
     pub(crate) fn reap(self: &Arc<Self>, chore: Chore) {
         self.reaper.lock().chores.push_back(chore);
         self.start_reaper();
+        self.wake_supervisor(); // to see to it that it gets done
     }
 
     /// Starts the reaper's thread if there are chores and nobody at them. If the system

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use tidegate::{Cause, Clock, Mode, Pool, PoolState, Reason, Report, Shutdown};
+use tidegate::{Cause, Clock, Mode, Pool, PoolState, Reason, Report, Shutdown, Token};
 
 use crate::kit::{
     Background, Gate, Passage, eventually, in_background, job, occupy, refusal, taken, task_error,
@@ -159,13 +159,56 @@ pub(crate) fn S1_row_soft_within(cx: &Ctx) {
     assert!(report.complete, "but everything has ended: {report}");
 }
 
-pub(crate) fn S1_hard_returns_though_a_destructor_hangs(cx: &Ctx) {
-    struct StuckDrop(Passage);
-    impl Drop for StuckDrop {
-        fn drop(&mut self) {
-            self.0.enter();
-        }
+/// A capture whose destructor hangs until the gate opens.
+struct StuckDrop(Passage);
+
+impl Drop for StuckDrop {
+    fn drop(&mut self) {
+        self.0.enter();
     }
+}
+
+pub(crate) fn O1a_a_hanging_destructor_holds_up_no_other_task(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    let (destructor, token) = (Gate::new(), Token::new());
+    let capture = StuckDrop(destructor.passage());
+    let hanging = pool.task("").cancel_with(&token).submit(move |_| drop(capture));
+    let hanging = hanging.expect("there is room");
+    token.cancel();
+    destructor.wait_until_entered(1);
+    for _ in 0..3 {
+        let token = Token::new();
+        let other = pool.task("").cancel_with(&token).submit(|_| ()).expect("there is room");
+        token.cancel();
+        assert!(task_error(other).is_cancelled(), "while the destructor hangs");
+    }
+    assert!(!hanging.is_settled(), "its captures are not gone yet");
+    destructor.open();
+    assert!(task_error(hanging).is_cancelled());
+    busy.open();
+}
+
+pub(crate) fn O1a_a_destructor_that_hangs_in_the_callers_shutdown(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let (busy, destructor) = (occupy(&pool, cx.workers()), Gate::new());
+    let capture = StuckDrop(destructor.passage());
+    let hanging = pool.submit(move || drop(capture)).expect("there is room");
+    let behind: Vec<_> = (0..5).map(|n| pool.submit(move || n).expect("there is room")).collect();
+    // `shutdown` drops what is queued on its own thread, which is the user's to lose; the
+    // others are settled all the same.
+    let shutdown = shut_down(&pool, Shutdown::hard());
+    destructor.wait_until_entered(1);
+    for handle in behind {
+        assert_eq!(task_error(handle).cause(), Some(Cause::Shutdown));
+    }
+    busy.open();
+    destructor.open();
+    assert_eq!(task_error(hanging).cause(), Some(Cause::Shutdown));
+    shutdown.join();
+}
+
+pub(crate) fn S1_hard_returns_though_a_destructor_hangs(cx: &Ctx) {
     let (clock, hand) = Clock::manual();
     let pool = cx.builder().queue(10).clock(clock).grace(GRACE).build().expect("the pool starts");
     let (busy, destructor) = (Gate::new(), Gate::new());
