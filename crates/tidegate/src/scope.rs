@@ -41,8 +41,7 @@ pub struct Scope<'scope, 'env: 'scope, S = ()> {
 #[must_use = "dropping a handle detaches its task; the scope still waits for it"]
 pub struct ScopedHandle<'scope, T, E = std::convert::Infallible> {
     handle: Handle<T, E>,
-    open: Arc<Open>,
-    scope: PhantomData<&'scope ()>,
+    open: &'scope Open,
 }
 
 /// The tasks of one scope that have not ended.
@@ -187,7 +186,7 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
                     self.open.may_be_queued(cell);
                 }
                 let handle = Handle::new(cell, core.config.callers_may_help);
-                Ok(ScopedHandle { handle, open: Arc::clone(&self.open), scope: PhantomData })
+                Ok(ScopedHandle { handle, open: &self.open })
             }
             Err(refused) => {
                 self.open.ended(None);
