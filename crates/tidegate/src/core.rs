@@ -80,6 +80,9 @@ pub(crate) struct Control {
     pub(crate) cancelled_tasks: Vec<TaskInfo>,
     /// No worker could be made for what was queued (S9).
     pub(crate) lost_workers: bool,
+    /// Hard has come as far as telling what runs: not before what is queued was claimed, or
+    /// a worker that is set free would start it.
+    pub(crate) told_running: bool,
     /// When threads that are neither in a task nor gone are given up, in real time.
     pub(crate) last_call: Option<crate::clock::Ticks>,
 }

@@ -106,6 +106,7 @@ impl Core {
             reaper.chores.extend(chores);
             reaper.busy += 1;
         }
+        self.wake_supervisor(); // in case a destructor hangs here
         self.do_chores();
     }
 

@@ -65,7 +65,6 @@ impl Core {
         let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
         self.flags.fetch_or(STOPPING | hard, SeqCst);
         self.lobby.wake_all();
-        self.settled();
         if step.cancel_queued {
             self.cancel_queued(Cause::Shutdown, who);
         }
@@ -73,7 +72,9 @@ impl Core {
         self.end_pause();
         if step.tell_running {
             self.tell_running();
+            self.control.lock().told_running = true;
         }
+        self.settled(); // those who wait for a slot of a group
         self.lot.kick_all();
         self.wake_for_rest();
         self.wake_supervisor();

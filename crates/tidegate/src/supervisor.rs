@@ -165,8 +165,10 @@ impl Core {
     /// Gives up tasks that were told to stop and did not return within the grace.
     fn abandon_overdue(self: &Arc<Self>, now: Ticks) -> Ticks {
         let grace = self.config.grace;
-        let closing = self.control.lock().closing;
-        let hard_since = closing.and_then(|c| c.hard_since);
+        let (closing, told_running) = {
+            let control = self.control.lock();
+            (control.closing, control.told_running)
+        };
         // Under Hard everybody's grace began with it, also for a task that was told a
         // moment later because destructors ran first.
         let hard_due = closing.map_or(Ticks::NEVER, |c| c.grace_ends(grace));
@@ -182,7 +184,7 @@ impl Core {
                 // Set first: a worker that returns in between asks the roster, which we hold.
                 let mut gave_up = Vec::new();
                 for cell in line.running_cells() {
-                    if hard_since.is_some() {
+                    if told_running {
                         cell.request_stop(Cause::Shutdown, now.0);
                     }
                     if !cell.was_told() || cell.borrows() {
