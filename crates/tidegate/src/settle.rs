@@ -320,20 +320,29 @@ pub(crate) fn settle_abandoned(cell: CellRef, cause: Cause, core: &Arc<Core>) {
     finish(cell, Kind::Abandoned, Some(cause), None, core, None);
 }
 
+/// Cancels a task that is queued: it frees its place now. False if it is not.
+pub(crate) fn cancel_queued(cell: CellRef, cause: Cause, who: Who) -> bool {
+    // Looked up first: the address alone says nothing about whether the pool is alive.
+    let Some(core) = Core::find(cell.cell().core.load(SeqCst)) else { return false };
+    if cell.claim_queued(cause).is_none() {
+        return false;
+    }
+    core.queue.give_credit();
+    core.lobby.wake_first();
+    match who {
+        Who::Caller => settle_unstarted(cell, Kind::Cancelled, Some(cause), &core),
+        Who::Watcher => core.reap(Chore::Unstarted(Item::Cell(cell), Kind::Cancelled, cause)),
+    }
+    true
+}
+
 /// Cancels a task wherever it is: settles it if it is queued, tells it if it runs.
 /// False if it was settled, or told, before.
 pub(crate) fn cancel(cell: CellRef, cause: Cause, who: Who) -> bool {
-    // Looked up first: the address alone says nothing about whether the pool is alive.
-    let Some(core) = Core::find(cell.cell().core.load(SeqCst)) else { return false };
-    if cell.claim_queued(cause).is_some() {
-        core.queue.give_credit();
-        core.lobby.wake_first();
-        match who {
-            Who::Caller => settle_unstarted(cell, Kind::Cancelled, Some(cause), &core),
-            Who::Watcher => core.reap(Chore::Unstarted(Item::Cell(cell), Kind::Cancelled, cause)),
-        }
+    if cancel_queued(cell, cause, who) {
         return true;
     }
+    let Some(core) = Core::find(cell.cell().core.load(SeqCst)) else { return false };
     match cell.request_stop(cause, core.clock.now().0) {
         None => false,
         Some(has_token) => {

@@ -198,20 +198,22 @@ impl Drop for Node {
 fn cancel_all(node: Arc<Node>) {
     let mut todo = vec![node];
     while let Some(node) = todo.pop() {
-        let listeners = {
+        let mut listeners = {
             let mut listeners = node.listeners.lock();
             if node.cancelled.swap(true, SeqCst) {
                 continue;
             }
             std::mem::take(&mut *listeners).slots
         };
-        // Queued tasks first: a worker that the stop of a running one sets free must not
-        // find them.
-        let is_queued =
-            |listener: &Listener| matches!(listener, Listener::Task(cell, _) if cell.is_queued());
-        let (queued, others): (Vec<_>, Vec<_>) =
-            listeners.into_iter().flatten().partition(is_queued);
-        for listener in queued.into_iter().chain(others) {
+        // Queued tasks first, all of them: a worker that the stop of a running one sets free
+        // must not find one. Whether it is queued is decided by its claim, not by a look.
+        listeners.retain(|listener| match listener {
+            Some(Listener::Task(cell, cause)) => {
+                !settle::cancel_queued(*cell, *cause, Who::Watcher)
+            }
+            other => other.is_some(),
+        });
+        for listener in listeners.into_iter().flatten() {
             match listener {
                 Listener::Task(cell, cause) => {
                     settle::cancel(cell, cause, Who::Watcher);

@@ -62,8 +62,8 @@ pub(crate) fn G1_the_first_failure_cancels_the_rest(cx: &Ctx) {
     let error = group.wait().expect_err("one failed");
     assert!(matches!(first(&error), TaskError::Failed("first")), "{error:?}");
     assert_eq!(error.into_failures().len(), 1, "what the group cancelled is no failure");
-    // How many were running by then is the scheduler's to say.
-    assert!(ran.load(SeqCst) < 20, "queued ones never start");
+    // One worker runs the failure, the others one member each, until they are told.
+    assert!(ran.load(SeqCst) < cx.workers().max(2), "queued ones never start");
     assert!(!parent.is_cancelled(), "a group never cancels its parent");
     idle(&pool);
     pool.snapshot().check().expect("no task was lost");
