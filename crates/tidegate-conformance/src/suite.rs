@@ -198,6 +198,8 @@ macro_rules! for_each_test {
         groups::G1_the_deadline_is_for_the_whole_group "G1" [Native] [];
         groups::G1_fork_and_join_inside_the_pool "G1" [Native] [];
         groups::G1_submitting_to_a_group_from_inside_it "G1" [Native] [];
+        groups::G1_a_waiter_inside_runs_what_is_added_meanwhile "G1" [Native] [];
+        groups::R8_a_fork_is_never_refused_however_deep "R8" [Native] [];
         groups::G1_waiting_for_a_group_from_inside_it_would_deadlock "G1" [Native] [];
         groups::G1_inside_a_group_works_while_the_pool_drains "G1" [Native] [];
         groups::G1_dropping_a_group_cancels_and_detaches "G1" [Native] [];
@@ -215,6 +217,7 @@ macro_rules! for_each_test {
         scopes::G2_a_scoped_task_can_be_cancelled "G2" [Native] [];
         scopes::G2_a_refusal_gives_borrowing_work_back "G2" [Native] [];
         scopes::G2_tasks_may_submit_to_their_own_scope "G2" [Native] [];
+        scopes::G2_the_end_of_a_scope_inside_runs_what_is_added_meanwhile "G2" [Native] [];
         scopes::hazard_61_bodies_that_panic_in_every_phase "G2" [Native] [61];
         // limits.rs
         limits::L2_a_running_task_is_told_at_its_limit "L2" [Native] [];

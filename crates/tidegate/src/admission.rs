@@ -5,15 +5,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::builder::{Inside, WhenFull};
-use crate::cell::{CellRef, Kind, Label};
+use crate::cell::{Kind, Label};
 use crate::clock::Ticks;
+use crate::config::{Inside, WhenFull};
 use crate::core::{Core, HARD};
 use crate::decide::{self, OnFull};
 use crate::depot;
 use crate::extras;
 use crate::frames::{self, MAX_DEPTH};
 use crate::job::{InlineJob, Words, Work, put, take};
+use crate::life::CellRef;
 use crate::lobby::Waited;
 use crate::outcome::Cause;
 use crate::parker::with_parker;
@@ -257,7 +258,8 @@ impl Core {
             false => (self.config.when_full, self.config.inside),
         };
         let may_wait = offer.patience != Patience::Try;
-        match decide::on_full(policy, inside, may_wait, depth, MAX_DEPTH) {
+        let deepest = if forks { usize::MAX } else { MAX_DEPTH };
+        match decide::on_full(policy, inside, may_wait, depth, deepest) {
             OnFull::Refuse(reason) => Err(reason),
             OnFull::Wait(limit) => {
                 self.wait_for_room(limit, offer.patience, offer.token, |standing| {

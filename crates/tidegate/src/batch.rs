@@ -1,7 +1,8 @@
 //! Batch mode: a full set in, all outcomes out, the pool gone.
 
 use crate::admission::Patience;
-use crate::builder::{BuildError, Builder};
+use crate::builder::Builder;
+use crate::config::BuildError;
 use crate::job::Fallible;
 use crate::outcome::TaskError;
 use crate::report::{Report, Shutdown};
@@ -53,7 +54,7 @@ impl Builder<()> {
         E: Send + 'static,
         F: FnOnce() -> Result<T, E> + Send + 'static,
     {
-        let pool = self.when_full(crate::builder::WhenFull::Wait).build()?;
+        let pool = self.when_full(crate::config::WhenFull::Wait).build()?;
         let core = std::sync::Arc::clone(pool.core());
         let began = core.clock.now();
         let deadline = how.limit().map_or(crate::clock::Ticks::NEVER, |d| began.after(d));

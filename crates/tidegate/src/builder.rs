@@ -1,6 +1,5 @@
 //! How a pool is described and started.
 
-use std::any::Any;
 use std::fmt::{self, Display};
 use std::io;
 use std::marker::PhantomData;
@@ -9,146 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::config::{BuildError, Config, Inside, WhenFull, Workers};
 use crate::core::Core;
 use crate::event::Event;
 use crate::ids::WorkerId;
-use crate::lot::MAX_WORKERS;
 use crate::pool::Pool;
 use crate::report::Shutdown;
 use crate::roster::Phase;
-use crate::spawn::{self, Spawner};
+use crate::spawn;
 use crate::supervisor::supervise;
 use crate::token::{Listener, Token};
 use crate::unobserved::Unobserved;
-
-/// What a submit does when the queue is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WhenFull {
-    /// Waits for room, in order of arrival.
-    #[default]
-    Wait,
-    /// Waits at most this long, then refuses with `TimedOut`.
-    WaitFor(Duration),
-    /// Refuses with `Full`.
-    Reject,
-    /// Accepts the new task and settles it as evicted at once.
-    DropNewest,
-    /// Settles the oldest queued task as evicted and takes the new one.
-    DropOldest,
-    /// Runs it on the caller's thread, as a task of the pool.
-    CallerRuns,
-}
-
-/// What a submit that would have to wait does inside a task of the same pool, where
-/// waiting could never end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Inside {
-    /// Refuses with `WouldDeadlock`.
-    #[default]
-    Refuse,
-    /// Runs the new task at once, on top of the running one.
-    RunInline,
-}
-
-/// How many workers a pool has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workers(usize);
-
-impl From<std::num::NonZeroUsize> for Workers {
-    fn from(count: std::num::NonZeroUsize) -> Workers {
-        Workers(count.get())
-    }
-}
-
-impl From<usize> for Workers {
-    fn from(count: usize) -> Workers {
-        Workers(count)
-    }
-}
-
-/// Why a pool could not be built: the setting or the cause, and what to do.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// A setting is out of range.
-    Setting {
-        /// The setting's name, as in the builder.
-        key: &'static str,
-        /// What was given.
-        value: String,
-        /// What would be right.
-        expected: String,
-    },
-    /// The operating system refused a thread.
-    Spawn(io::Error),
-    /// The first worker's hook or state failed: its message.
-    Worker(String),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::Setting { key, value, expected } => {
-                write!(f, "pool setting `{key}` is {value}; expected {expected}")
-            }
-            BuildError::Spawn(error) => write!(
-                f,
-                "a thread of the pool could not be started: {error}; \
-                 lower `workers` or `stack_size`, or raise the process limit"
-            ),
-            BuildError::Worker(cause) => {
-                write!(f, "the pool's first worker could not start: {cause}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BuildError::Spawn(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-type WorkerHook = Arc<dyn Fn(WorkerId) + Send + Sync>;
-type StateMaker = Arc<dyn Fn(WorkerId) -> Result<Box<dyn Any>, String> + Send + Sync>;
-
-/// The validated settings of a running pool.
-pub(crate) struct Config {
-    pub(crate) name: String,
-    pub(crate) workers: usize,
-    pub(crate) queue: usize,
-    pub(crate) when_full: WhenFull,
-    pub(crate) inside: Inside,
-    pub(crate) callers_may_help: bool,
-    pub(crate) task_timeout: Option<Duration>,
-    pub(crate) grace: Duration,
-    pub(crate) max_abandoned: usize,
-    pub(crate) stack_size: Option<usize>,
-    pub(crate) on_worker_start: Option<WorkerHook>,
-    pub(crate) on_worker_stop: Option<WorkerHook>,
-    pub(crate) worker_state: Option<StateMaker>,
-    pub(crate) on_unobserved: Option<Arc<dyn Fn(&Unobserved) + Send + Sync>>,
-    pub(crate) on_parent_cancel: Shutdown,
-    pub(crate) restart_backoff: (Duration, Duration),
-    pub(crate) clock: Clock,
-    pub(crate) spawner: Option<Arc<Spawner>>,
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("name", &self.name)
-            .field("workers", &self.workers)
-            .field("queue", &self.queue)
-            .field("when_full", &self.when_full)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Describes a pool; [`build`](Builder::build) starts it.
 ///
@@ -181,32 +51,7 @@ impl<S> fmt::Debug for Builder<S> {
 
 impl Builder<()> {
     pub(crate) fn new(name: String) -> Builder<()> {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        Builder {
-            config: Config {
-                name,
-                workers,
-                queue: 1_000,
-                when_full: WhenFull::Wait,
-                inside: Inside::Refuse,
-                callers_may_help: false,
-                task_timeout: None,
-                grace: Duration::from_secs(5),
-                max_abandoned: workers,
-                stack_size: None,
-                on_worker_start: None,
-                on_worker_stop: None,
-                worker_state: None,
-                on_unobserved: None,
-                on_parent_cancel: Shutdown::hard(),
-                restart_backoff: (Duration::from_millis(10), Duration::from_secs(5)),
-                clock: Clock::system(),
-                spawner: None,
-            },
-            max_abandoned: None,
-            parent: None,
-            state: PhantomData,
-        }
+        Builder { config: Config::new(name), max_abandoned: None, parent: None, state: PhantomData }
     }
 }
 
@@ -306,7 +151,7 @@ impl<S: 'static> Builder<S> {
     ) -> Builder<S2> {
         let mut config = self.config;
         config.worker_state = Some(Arc::new(move |id| match make(id) {
-            Ok(state) => Ok(Box::new(state) as Box<dyn Any>),
+            Ok(state) => Ok(Box::new(state) as Box<dyn std::any::Any>),
             Err(error) => Err(error.to_string()),
         }));
         Builder {
@@ -370,10 +215,11 @@ impl<S: 'static> Builder<S> {
     /// Starts the pool. Returns once the first worker is ready to run a task; a failure of
     /// its thread, hook or state is an error here, later ones are restarted.
     pub fn build(self) -> Result<Pool<S>, BuildError> {
-        let parent = self.parent.clone();
-        let core = Core::new(self.validate()?);
+        let mut config = self.config;
+        config.max_abandoned = self.max_abandoned.unwrap_or(config.workers);
+        let core = Core::new(config.validated()?);
         start(&core)?;
-        if let Some(parent) = parent {
+        if let Some(parent) = self.parent {
             let listener = Listener::Pool(Arc::downgrade(&core));
             let registration = parent.register(listener);
             if registration.is_none() {
@@ -382,46 +228,6 @@ impl<S: 'static> Builder<S> {
             return Ok(Pool::new(core, registration));
         }
         Ok(Pool::new(core, None))
-    }
-
-    fn validate(self) -> Result<Config, BuildError> {
-        let wrong = |key, value: String, expected: String| {
-            Err(BuildError::Setting { key, value, expected })
-        };
-        let mut c = self.config;
-        c.max_abandoned = self.max_abandoned.unwrap_or(c.workers);
-        if c.name.is_empty() || c.name.contains('\0') {
-            let expected = "a name that is not empty and has no NUL: it names threads";
-            return wrong("name", format!("{:?}", c.name), expected.into());
-        }
-        if c.workers == 0 || c.workers > MAX_WORKERS {
-            return wrong("workers", c.workers.to_string(), format!("1 to {MAX_WORKERS}"));
-        }
-        if c.queue as u64 > u64::from(u32::MAX) {
-            return wrong("queue", c.queue.to_string(), format!("0 to {}", u32::MAX));
-        }
-        if c.queue == 0 && c.when_full == WhenFull::DropOldest {
-            let expected = "another policy: a queue of 0 has no oldest task to drop";
-            return wrong("when_full", "DropOldest with queue 0".into(), expected.into());
-        }
-        if c.restart_backoff.0 > c.restart_backoff.1 {
-            let value = format!("{:?}..={:?}", c.restart_backoff.0, c.restart_backoff.1);
-            return wrong("restart_backoff", value, "a range that is not empty".into());
-        }
-        if c.worker_state.is_some() {
-            let needs =
-                "another setting: with worker_state a task must run on the worker that owns it";
-            if c.when_full == WhenFull::CallerRuns {
-                return wrong("when_full", "CallerRuns".into(), needs.into());
-            }
-            if c.inside == Inside::RunInline {
-                return wrong("when_full_inside", "RunInline".into(), needs.into());
-            }
-            if c.callers_may_help {
-                return wrong("callers_may_help", "true".into(), needs.into());
-            }
-        }
-        Ok(c)
     }
 }
 

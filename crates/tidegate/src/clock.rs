@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::parker::Parker;
 
 /// A point in time, in nanoseconds since the clock was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticks(pub(crate) u64);
 
 impl Ticks {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::cell::CellRef;
 use crate::clock::{Clock, Ticks};
 use crate::extras;
 use crate::ids::{ExternalId, TaskId, WorkerId};
+use crate::life::CellRef;
 use crate::outcome::{Cause, Stop};
 use crate::settle::{self, RunEnv};
 use crate::token::Token;

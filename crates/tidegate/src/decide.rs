@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use crate::builder::{Inside, WhenFull};
 use crate::cell::Kind;
 use crate::clock::Ticks;
+use crate::config::{Inside, WhenFull};
 use crate::refused::Reason;
 use crate::report::{Mode, Shutdown};
 

@@ -9,7 +9,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-use crate::cell::{CellRef, TaskCell};
+use crate::cell::TaskCell;
+use crate::life::CellRef;
 use crate::sync::atomic::Ordering::Relaxed;
 
 const BATCH: usize = 32;

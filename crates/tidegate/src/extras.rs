@@ -3,9 +3,9 @@
 //! Made when a cell first needs it and kept for the cell's later lives, so that it
 //! costs no allocation once warm.
 
-use crate::cell::CellRef;
 use crate::clock::Ticks;
 use crate::ids::ExternalId;
+use crate::life::CellRef;
 use crate::outcome::Summary;
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};

@@ -1,7 +1,6 @@
 //! The caller's end of a task.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -11,22 +10,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind, Look};
+use crate::cell::Kind;
 use crate::clock::{Clock, Ticks};
 use crate::core::Core;
 use crate::depot;
-use crate::frames::{self, MAX_DEPTH};
 use crate::ids::TaskId;
 use crate::job::take;
+use crate::life::{CellRef, Look};
 use crate::outcome::{Cause, TaskError, TimedOut};
 use crate::panics::Panic;
-use crate::parker::with_parker;
 use crate::settle::{self, Who};
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::sync::{snooze, steps};
-
-/// Steps awake before a waiter sleeps.
-const AWAKE_STEPS: u32 = steps(60);
+use crate::wait_error::{WaitError, WaitReason};
+use crate::waiting::{self, Depth, run_queued, wait_asleep};
 
 /// Collects the outcome of one task.
 ///
@@ -50,30 +46,6 @@ pub struct Handle<T, E = Infallible> {
     life: CellRef,
     may_help: bool,
     output: PhantomData<fn() -> (T, E)>,
-}
-
-/// Why a wait ended without an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitReason {
-    /// The wait could never end: the task is the waiter itself, waits for the waiter, or
-    /// would have to run on top of too many others, or on a worker whose state is in use.
-    WouldDeadlock,
-    /// The outcome was taken before, by `try_take`, `wait_timeout` or a poll.
-    AlreadyTaken,
-}
-
-/// What [`Handle::wait`] returns when there is no value.
-pub enum WaitError<T, E = Infallible> {
-    /// The task's outcome.
-    Task(TaskError<E>),
-    /// There is no outcome yet, and the handle comes back.
-    NoOutcome {
-        /// Why.
-        reason: WaitReason,
-        /// Still good: cancel it, poll it, or wait somewhere else.
-        handle: Handle<T, E>,
-    },
 }
 
 impl<T, E> Handle<T, E> {
@@ -117,7 +89,7 @@ impl<T, E> Handle<T, E> {
             return Err(WaitError::NoOutcome { reason: WaitReason::AlreadyTaken, handle: self });
         };
         if !matches!(cell.look(), Look::Settled(..))
-            && let Err(reason) = self.block(cell)
+            && let Err(reason) = waiting::wait(cell, self.may_help)
         {
             return Err(WaitError::NoOutcome { reason, handle: self });
         }
@@ -175,128 +147,7 @@ impl<T, E> Handle<T, E> {
     /// R9 for a stream: runs the task here if it is queued; true if it did.
     pub(crate) fn run_inside(&self, core: &Arc<Core>) -> bool {
         let queued = self.cell.filter(|cell| cell.is_queued());
-        queued.is_some_and(|cell| run_queued(cell, core).unwrap_or(false))
-    }
-
-    fn block(&self, cell: CellRef) -> Result<(), WaitReason> {
-        let pool = cell.cell().core.load(SeqCst);
-        if frames::depth(pool) > 0 {
-            return wait_inside(cell, pool);
-        }
-        if self.may_help && help(cell, pool) {
-            return Ok(());
-        }
-        // Still queued: others are before it, so let the workers get on in peace.
-        let mut step = if cell.is_queued() { 5 } else { 0 };
-        while step < AWAKE_STEPS {
-            snooze(step);
-            if matches!(cell.look(), Look::Settled(..)) {
-                return Ok(());
-            }
-            step += 1;
-        }
-        wait_asleep(cell, &Clock::system(), Ticks::NEVER);
-        Ok(())
-    }
-}
-
-/// Sleeps until settled, or until the deadline.
-fn wait_asleep(cell: CellRef, clock: &Clock, deadline: Ticks) {
-    with_parker(|parker, waker| {
-        while !cell.register(waker) {
-            if !parker.park_until(clock, deadline) {
-                cell.withdraw_waker();
-                return;
-            }
-        }
-    });
-}
-
-/// R9: inside a task of the target's own pool.
-fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
-    // The pool is alive: we run inside it.
-    let Some(core) = Core::find(pool) else {
-        wait_asleep(cell, &Clock::system(), Ticks::NEVER);
-        return Ok(());
-    };
-    if cell.is_queued() && run_queued(cell, &core)? {
-        return Ok(());
-    }
-    let me = frames::runner();
-    {
-        // One lock for the look and the entry: of two waits that close a cycle, the
-        // second sees the first.
-        let mut waits = core.waits.lock();
-        let mut target = cell;
-        while target.is_running() {
-            // Who is only about to run it waits for nobody yet, and will see us.
-            let Some(runner) = core.runner_of(target) else { break };
-            if runner == me {
-                return Err(WaitReason::WouldDeadlock);
-            }
-            match waits.get(&runner) {
-                Some(next) => target = *next,
-                None => break,
-            }
-        }
-        waits.insert(me, cell);
-    }
-    wait_asleep(cell, &Clock::system(), Ticks::NEVER);
-    core.waits.lock().remove(&me);
-    Ok(())
-}
-
-/// Takes a queued task out and runs it on top of the waiting one; false if somebody else
-/// was first.
-pub(crate) fn run_queued(cell: CellRef, core: &Arc<Core>) -> Result<bool, WaitReason> {
-    if core.config.worker_state.is_some() || frames::depth(core.address()) >= MAX_DEPTH {
-        return Err(WaitReason::WouldDeadlock);
-    }
-    let claimed = cell.claim_start();
-    if claimed {
-        core.queue.give_credit();
-        core.lobby.wake_first();
-        core.run_here(cell);
-    }
-    Ok(claimed)
-}
-
-/// For a scope, which can't come back without its tasks.
-pub(crate) fn run_queued_however_deep(cell: CellRef, core: &Arc<Core>) {
-    if cell.claim_start() {
-        core.queue.give_credit();
-        core.lobby.wake_first();
-        core.run_here(cell);
-    }
-}
-
-/// R10: outside the pool, in place of an idle worker, if ours is the only queued task.
-fn help(cell: CellRef, pool: *mut ()) -> bool {
-    let Some(core) = Core::find(pool) else { return false };
-    // With `queue(0)` the task is a promise to the worker that waits for it.
-    if core.queue.bound() == 0
-        || !cell.is_queued()
-        || cell.is_limited()
-        || !core.queue.holds_one()
-        || !core.may_start()
-        || !core.lot.hold()
-    {
-        return false;
-    }
-    let claimed = cell.claim_start();
-    if claimed {
-        core.queue.give_credit();
-        core.run_here(cell);
-    }
-    core.lot.release();
-    core.wake_for_rest();
-    claimed
-}
-
-impl Core {
-    /// Neither paused nor under Hard.
-    fn may_start(self: &Arc<Self>) -> bool {
-        self.flags.load(SeqCst) & (crate::core::PAUSED | crate::core::HARD) == 0
+        queued.is_some_and(|cell| run_queued(cell, core, Depth::Limited).unwrap_or(false))
     }
 }
 
@@ -398,91 +249,3 @@ impl<T, E> fmt::Debug for CancelOnDrop<T, E> {
         f.debug_tuple("CancelOnDrop").field(&self.handle).finish()
     }
 }
-
-impl<T, E> WaitError<T, E> {
-    /// The task's outcome, if there is one.
-    pub fn task(&self) -> Option<&TaskError<E>> {
-        match self {
-            WaitError::Task(error) => Some(error),
-            WaitError::NoOutcome { .. } => None,
-        }
-    }
-
-    /// The task's outcome, or the reason and the handle.
-    pub fn into_task(self) -> Result<TaskError<E>, (WaitReason, Handle<T, E>)> {
-        match self {
-            WaitError::Task(error) => Ok(error),
-            WaitError::NoOutcome { reason, handle } => Err((reason, handle)),
-        }
-    }
-
-    /// The task was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.task().is_some_and(TaskError::is_cancelled)
-    }
-
-    /// The task panicked.
-    pub fn is_panicked(&self) -> bool {
-        self.task().is_some_and(TaskError::is_panicked)
-    }
-
-    /// True if the task returned an error.
-    pub fn is_failed(&self) -> bool {
-        self.task().is_some_and(TaskError::is_failed)
-    }
-
-    /// True if its time limit passed.
-    pub fn is_timed_out(&self) -> bool {
-        self.task().is_some_and(TaskError::is_timed_out)
-    }
-
-    /// True if a full queue pushed it out.
-    pub fn is_evicted(&self) -> bool {
-        self.task().is_some_and(TaskError::is_evicted)
-    }
-
-    /// True if it did not stop within the grace.
-    pub fn is_abandoned(&self) -> bool {
-        self.task().is_some_and(TaskError::is_abandoned)
-    }
-
-    /// The wait could never have ended.
-    pub fn is_would_deadlock(&self) -> bool {
-        matches!(self, WaitError::NoOutcome { reason: WaitReason::WouldDeadlock, .. })
-    }
-}
-
-impl fmt::Display for WaitReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            WaitReason::WouldDeadlock => {
-                "the wait could never end (the task depends on the waiter), or would run more \
-                 than 64 tasks on top of each other, or on a worker whose state is in use; \
-                 wait outside the pool, or return and let it run"
-            }
-            WaitReason::AlreadyTaken => "the outcome was taken from this handle before",
-        })
-    }
-}
-
-impl<T, E: fmt::Debug> fmt::Debug for WaitError<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::Task(error) => fmt::Debug::fmt(error, f),
-            WaitError::NoOutcome { reason, handle } => {
-                f.debug_struct("NoOutcome").field("reason", reason).field("handle", handle).finish()
-            }
-        }
-    }
-}
-
-impl<T, E: fmt::Display> fmt::Display for WaitError<T, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::Task(error) => fmt::Display::fmt(error, f),
-            WaitError::NoOutcome { reason, .. } => fmt::Display::fmt(reason, f),
-        }
-    }
-}
-
-impl<T, E: fmt::Display + fmt::Debug> Error for WaitError<T, E> {}

@@ -9,6 +9,7 @@ mod cell;
 mod clock;
 mod ids;
 mod job;
+mod life;
 mod limits;
 mod lobby;
 mod lot;
@@ -33,6 +34,8 @@ mod builder;
 #[cfg(doctest)]
 mod compile_fail;
 #[cfg(not(tidegate_loom))]
+mod config;
+#[cfg(not(tidegate_loom))]
 mod core;
 #[cfg(not(tidegate_loom))]
 mod cx;
@@ -49,11 +52,17 @@ mod frames;
 #[cfg(not(tidegate_loom))]
 mod group;
 #[cfg(not(tidegate_loom))]
+mod group_error;
+#[cfg(not(tidegate_loom))]
 mod handle;
 #[cfg(not(tidegate_loom))]
 mod ledger;
 #[cfg(not(tidegate_loom))]
 mod line;
+#[cfg(not(tidegate_loom))]
+mod members;
+#[cfg(not(tidegate_loom))]
+mod observe;
 #[cfg(not(tidegate_loom))]
 mod order;
 #[cfg(not(tidegate_loom))]
@@ -66,6 +75,8 @@ mod reaper;
 mod refused;
 #[cfg(not(tidegate_loom))]
 mod report;
+#[cfg(not(tidegate_loom))]
+mod roll;
 #[cfg(not(tidegate_loom))]
 mod roster;
 #[cfg(not(tidegate_loom))]
@@ -93,16 +104,22 @@ mod token;
 #[cfg(not(tidegate_loom))]
 mod unobserved;
 #[cfg(not(tidegate_loom))]
+mod wait_error;
+#[cfg(not(tidegate_loom))]
+mod waiting;
+#[cfg(not(tidegate_loom))]
 mod worker;
 
 #[cfg(not(tidegate_loom))]
 mod public {
     pub use crate::batch::Batch;
-    pub use crate::builder::{BuildError, Builder, Inside, WhenFull, Workers};
+    pub use crate::builder::Builder;
     pub use crate::clock::{Clock, ManualClock};
+    pub use crate::config::{BuildError, Inside, WhenFull, Workers};
     pub use crate::cx::Cx;
-    pub use crate::group::{Group, GroupBuilder, GroupError};
-    pub use crate::handle::{CancelOnDrop, Handle, WaitError, WaitReason};
+    pub use crate::group::{Group, GroupBuilder};
+    pub use crate::group_error::GroupError;
+    pub use crate::handle::{CancelOnDrop, Handle};
     pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
@@ -119,6 +136,7 @@ mod public {
     pub use crate::task::Task;
     pub use crate::token::{Cancelled, Token};
     pub use crate::unobserved::{Unobserved, UnobservedKind};
+    pub use crate::wait_error::{WaitError, WaitReason};
 }
 #[cfg(not(tidegate_loom))]
 pub use public::*;

@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use crate::cell::CellRef;
 use crate::clock::Ticks;
 use crate::ids::{TaskId, WorkerId};
 use crate::ledger::{Outcomes, bump};
+use crate::life::CellRef;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::sync::{Lock, Padded};

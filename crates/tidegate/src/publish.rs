@@ -7,7 +7,8 @@
 
 use std::task::Waker;
 
-use crate::cell::{CellRef, HANDLE, KIND_SHIFT, Kind, PHASE, SETTLED, SETTLING, TAKING, WAKER};
+use crate::cell::{HANDLE, KIND_SHIFT, Kind, PHASE, SETTLED, SETTLING, TAKING, WAKER};
+use crate::life::CellRef;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 use crate::sync::snooze;
 

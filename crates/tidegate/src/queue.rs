@@ -16,8 +16,8 @@
 
 use std::collections::VecDeque;
 
-use crate::cell::CellRef;
 use crate::job::InlineJob;
+use crate::life::CellRef;
 use crate::ring::{CLOSED, Peek, Ring, SPILLING, Ticket, ticket};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};

@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind};
+use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
+use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::queue::Item;
 use crate::settle;
@@ -27,7 +28,7 @@ pub(crate) enum Chore {
     CancelToken(Token),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Reaper {
     chores: VecDeque<Chore>,
     /// Threads at work, or about to be: one, and more if those before hang in user code.
@@ -49,20 +50,6 @@ const MAX_BUSY: usize = 16;
 /// After so many refused threads the supervisor does the chores itself: a slow destructor
 /// then delays its watch, but a task without an outcome would be worse.
 const HOPELESS_AFTER: u32 = 3;
-
-impl Default for Reaper {
-    fn default() -> Self {
-        Reaper {
-            chores: VecDeque::new(),
-            busy: 0,
-            done: 0,
-            seen: (0, Ticks(0)),
-            starting: 0,
-            threads: Vec::new(),
-            failures: 0,
-        }
-    }
-}
 
 impl Reaper {
     /// Nothing to do and nobody at it.

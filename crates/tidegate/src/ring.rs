@@ -22,8 +22,8 @@
 
 use std::mem::MaybeUninit;
 
-use crate::cell::CellRef;
 use crate::job::InlineJob;
+use crate::life::CellRef;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU64};
 use crate::sync::{Padded, RaceCell};

@@ -10,21 +10,19 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::task::Waker;
 
 use crate::admission::Patience;
-use crate::cell::CellRef;
-use crate::core::Core;
-use crate::event::wake_quietly;
 use crate::frames;
-use crate::handle::{Handle, WaitError, run_queued_however_deep};
+use crate::handle::Handle;
 use crate::job::{Fallible, Plain, Work};
 use crate::outcome::{OutcomeKind, TaskError};
-use crate::parker::with_parker;
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
+use crate::roll::Roll;
 use crate::sync::Lock;
 use crate::task::Offer;
+use crate::wait_error::{WaitError, WaitReason};
+use crate::waiting::Depth;
 
 /// Where tasks that borrow are submitted; made by [`Pool::scope`].
 pub struct Scope<'scope, 'env: 'scope, S = ()> {
@@ -47,17 +45,14 @@ pub struct ScopedHandle<'scope, T, E = std::convert::Infallible> {
 /// The tasks of one scope that have not ended.
 #[derive(Default)]
 struct Open {
-    state: Lock<State>,
+    roll: Roll,
+    panics: Lock<Panics>,
 }
 
 #[derive(Default)]
-struct State {
-    tasks: usize,
-    /// Some of them may be queued: for a waiter inside the pool.
-    cells: Vec<CellRef>,
-    waker: Option<Waker>,
-    panicked: usize,
-    /// Panics that a handle has given to somebody.
+struct Panics {
+    happened: usize,
+    /// A handle has given it to somebody.
     seen: usize,
     message: Option<String>,
 }
@@ -107,7 +102,7 @@ impl<S: 'static> Pool<S> {
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // Unwinding from here would end borrows before their tasks.
         let no_way_out = AbortOnUnwind;
-        open.wait(self.core(), inside);
+        open.roll.wait(self.core(), Depth::Any).expect("a scope waits however deep it is");
         std::mem::forget(no_way_out);
         match result {
             Err(payload) => resume_unwind(payload),
@@ -171,7 +166,7 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
             // Nobody could run it while its worker waits for the scope (W1).
             return Err(core.refuse(Reason::WouldDeadlock, work.into_closure()));
         }
-        self.open.state.lock().tasks += 1;
+        self.open.roll.enter(usize::MAX);
         let open = Arc::clone(&self.open);
         let ended = Box::new(move |summary: &crate::outcome::Summary| {
             let panicked = summary.kind == OutcomeKind::Panicked;
@@ -183,7 +178,7 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
         match unsafe { core.offer_borrowing(work, true, offer) } {
             Ok(cell) => {
                 if self.inside {
-                    self.open.may_be_queued(cell);
+                    self.open.roll.accepted(cell);
                 }
                 let handle = Handle::new(cell, core.config.callers_may_help);
                 Ok(ScopedHandle { handle, open: &self.open })
@@ -203,7 +198,7 @@ impl<T, E> ScopedHandle<'_, T, E> {
             Ok(value) => Ok(value),
             Err(WaitError::Task(error)) => {
                 if error.is_panicked() {
-                    self.open.state.lock().seen += 1;
+                    self.open.panics.lock().seen += 1;
                 }
                 Err(ScopedWaitError::Task(error))
             }
@@ -235,7 +230,7 @@ impl<E: fmt::Display> fmt::Display for ScopedWaitError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ScopedWaitError::Task(error) => error.fmt(f),
-            ScopedWaitError::WouldDeadlock => crate::handle::WaitReason::WouldDeadlock.fmt(f),
+            ScopedWaitError::WouldDeadlock => WaitReason::WouldDeadlock.fmt(f),
         }
     }
 }
@@ -243,66 +238,25 @@ impl<E: fmt::Display> fmt::Display for ScopedWaitError<E> {
 impl<E: fmt::Display + fmt::Debug> std::error::Error for ScopedWaitError<E> {}
 
 impl Open {
-    fn may_be_queued(&self, cell: CellRef) {
-        let mut state = self.state.lock();
-        state.cells.push(cell);
-        if state.cells.len() > 2 * state.tasks + 16 {
-            state.cells.retain(|cell| cell.is_queued());
-        }
-    }
-
     /// One task is over; the message if it panicked.
     fn ended(&self, panic: Option<String>) {
-        let waker = {
-            let mut state = self.state.lock();
-            state.tasks -= 1;
-            state.panicked += usize::from(panic.is_some());
-            state.message = state.message.take().or(panic);
-            if state.tasks == 0 { state.waker.take() } else { None }
-        };
-        wake_quietly(waker);
-    }
-
-    /// Until all tasks have ended.
-    fn wait(&self, core: &Arc<Core>, inside: bool) {
-        loop {
-            while inside && let Some(cell) = self.next_cell() {
-                run_queued_however_deep(cell, core);
-            }
-            let over = with_parker(|parker, waker| {
-                let waker = waker.clone();
-                {
-                    let mut state = self.state.lock();
-                    if state.tasks == 0 {
-                        return true;
-                    }
-                    state.waker = Some(waker);
-                    if inside && !state.cells.is_empty() {
-                        return false; // a task of ours has forked
-                    }
-                }
-                parker.park();
-                self.state.lock().tasks == 0
-            });
-            if over {
-                return;
-            }
+        if panic.is_some() {
+            let mut panics = self.panics.lock();
+            panics.happened += 1;
+            panics.message = panics.message.take().or(panic);
         }
-    }
-
-    fn next_cell(&self) -> Option<CellRef> {
-        self.state.lock().cells.pop()
+        self.roll.leave();
     }
 
     fn unseen_panic(&self) -> Option<String> {
-        let mut state = self.state.lock();
-        if state.panicked > state.seen { state.message.take() } else { None }
+        let mut panics = self.panics.lock();
+        if panics.happened > panics.seen { panics.message.take() } else { None }
     }
 }
 
 impl<S> fmt::Debug for Scope<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = self.open.state.lock().tasks;
+        let tasks = self.open.roll.tasks();
         let mut shown = f.debug_struct("Scope");
         shown.field("pool", &self.pool.name()).field("tasks", &tasks).finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
 //! How a task ends: who may end it, what is stored, who is told, in that order.
 //!
-//! 1. *Claim* (`cell.rs`): one CAS. The loser changes nothing.
+//! 1. *Claim* (`life.rs`): one CAS. The loser changes nothing.
 //! 2. Drop what is left of the work, store the outcome.
 //! 3. Count, flip to Settled, wake whoever waits.
 //! 4. Run the callback.
@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind, Ops};
+use crate::cell::{Kind, Ops};
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::decide::{self, Returned};
@@ -19,6 +19,7 @@ use crate::extras::{self, Extras};
 use crate::frames;
 use crate::ids::{TaskId, TaskInfo};
 use crate::job::{Verb, Words, Work, put, take};
+use crate::life::CellRef;
 use crate::line::WorkerLine;
 use crate::outcome::{Cause, OutcomeKind, Summary};
 use crate::panics::{Panic, drop_quietly, quietly};

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind};
+use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::{Core, HARD, STOPPING};
 use crate::decide::{self, Closing};
 use crate::ids::TaskInfo;
+use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::reaper::Chore;
 use crate::report::{Mode, Report, Shutdown};

@@ -7,13 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind};
+use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::{Core, HARD, STOPPING};
 use crate::decide;
 use crate::event::Event;
 use crate::frames;
 use crate::ids::TaskInfo;
+use crate::life::CellRef;
 use crate::line::{STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::Looks;

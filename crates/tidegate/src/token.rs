@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::cell::CellRef;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::event::wake_quietly;
+use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::parker::with_parker;
 use crate::settle::{self, Who};

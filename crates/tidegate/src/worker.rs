@@ -4,11 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cell::{CellRef, Kind};
+use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::{Core, HARD, PAUSED, STOPPING};
 use crate::frames;
 use crate::job::{InlineJob, Verb};
+use crate::life::CellRef;
 use crate::line::{CELL, INLINE, STOP_AFTER_TASK, STOP_HARD, STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::{Stride, Turn};

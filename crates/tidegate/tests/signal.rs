@@ -76,7 +76,9 @@ fn child_that_must_die_of_the_last_signal() {
         drop(other);
     } else {
         let (_never, wait) = mpsc::channel::<()>();
-        pool.spawn(move || _ = wait.recv()).unwrap();
+        let (started, running) = mpsc::channel();
+        pool.spawn(move || _ = started.send(()).map(|()| wait.recv())).unwrap();
+        running.recv().unwrap(); // in the queue, Hard would cancel it and be done
         for mode in [Mode::Light, Mode::Hard] {
             raise(SIGTERM).unwrap();
             while !matches!(pool.state(), tidegate::PoolState::Closing(m) if m == mode) {

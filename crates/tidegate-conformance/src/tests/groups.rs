@@ -265,6 +265,69 @@ pub(crate) fn G1_submitting_to_a_group_from_inside_it(cx: &Ctx) {
     assert_eq!(ran.load(SeqCst), 1 + 3 + 9 + 27 + 81);
 }
 
+/// The one worker that could run it is the waiter's: the other is held up by a member that
+/// waits for it.
+pub(crate) fn G1_a_waiter_inside_runs_what_is_added_meanwhile(cx: &Ctx) {
+    let pool = cx.builder().workers(2).queue(100).build().expect("the pool starts");
+    let group: Group<()> = pool.group().start();
+    let (gate, waits) = (Gate::new(), Gate::new());
+    let passage = gate.passage();
+    let member = move |_: &tidegate::Cx| {
+        passage.enter();
+        Ok(())
+    };
+    group.submit(member).expect("there is room");
+    gate.wait_until_entered(1);
+    let (inner, passage) = (group.clone(), waits.passage());
+    let waiter = pool.submit(move || {
+        passage.enter();
+        inner.wait().is_ok()
+    });
+    let waiter = waiter.expect("there is room");
+    waits.open();
+    waits.wait_until_entered(1);
+    give_a_bug_its_chance();
+    let gate = Arc::new(gate);
+    let opens = Arc::clone(&gate);
+    let late = move |_: &tidegate::Cx| {
+        opens.open();
+        Ok(())
+    };
+    group.submit(late).expect("there is room");
+    assert!(value(waiter), "nothing failed");
+}
+
+/// Deeper than waits may be nested: forking is no waiting.
+pub(crate) fn R8_a_fork_is_never_refused_however_deep(cx: &Ctx) {
+    fn deeper(group: &Group<()>, levels: u32) {
+        if levels > 0 {
+            let inner = group.clone();
+            let task = move |_: &tidegate::Cx| {
+                deeper(&inner, levels - 1);
+                Ok(())
+            };
+            group.submit(task).expect("inside a task a group never refuses for room");
+        }
+    }
+    let pool = cx.builder().queue(1).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers() - 1);
+    let group: Group<()> = pool.group().start();
+    let (gate, inner) = (Gate::new(), group.clone());
+    let passage = gate.passage();
+    let root = move |_: &tidegate::Cx| {
+        passage.enter();
+        deeper(&inner, 100);
+        Ok(())
+    };
+    group.submit(root).expect("there is room");
+    gate.wait_until_entered(1);
+    pool.spawn(|| ()).expect("there is one place");
+    gate.open();
+    group.wait().expect("nothing fails");
+    assert_eq!(pool.snapshot().nested, 100, "each ran on top of the one before");
+    busy.open();
+}
+
 pub(crate) fn G1_waiting_for_a_group_from_inside_it_would_deadlock(cx: &Ctx) {
     let pool = open(cx);
     let group: Group<&str> = pool.group().start();

@@ -264,6 +264,27 @@ pub(crate) fn G2_tasks_may_submit_to_their_own_scope(cx: &Ctx) {
     assert_eq!(count.load(SeqCst), 127);
 }
 
+/// Its one free worker is the one that waits for the scope.
+pub(crate) fn G2_the_end_of_a_scope_inside_runs_what_is_added_meanwhile(cx: &Ctx) {
+    let pool = cx.builder().workers(2).queue(100).build().expect("the pool starts");
+    let inner = pool.clone();
+    let outer = pool.submit(move || {
+        let gate = Gate::new();
+        inner.scope(|s| {
+            let (passage, gate) = (gate.passage(), &gate);
+            let task = move || {
+                give_a_bug_its_chance(); // the body is over, the scope waits
+                s.spawn(|| gate.open()).expect("there is room");
+                passage.enter();
+            };
+            s.spawn(task).expect("there is room");
+            let looks = inner.clone();
+            eventually("the task runs elsewhere", move || looks.snapshot().running == 2);
+        });
+    });
+    value(outer.expect("there is room"));
+}
+
 /// Hazard 61: every way a body can end, while its tasks are queued, running or over.
 pub(crate) fn hazard_61_bodies_that_panic_in_every_phase(cx: &Ctx) {
     let pool = open(cx);

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Wake, Waker};
 
 use super::*;
-use crate::cell::{Look, Won};
 use crate::job::{put, take};
+use crate::life::{Look, Won};
 use crate::outcome::Cause;
 use crate::parker::Parker;
 use crate::publish::Published;

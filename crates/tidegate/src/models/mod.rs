@@ -30,8 +30,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
-use crate::cell::{CellRef, Kind, Ops, TaskCell};
+use crate::cell::{Kind, Ops, TaskCell};
 use crate::job::{InlineJob, Verb, Words};
+use crate::life::CellRef;
 use crate::queue::{Item, NoRoom, Queue, Standing};
 use crate::sync::thread;
 

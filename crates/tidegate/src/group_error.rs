@@ -1,0 +1,59 @@
+//! What waiting for a group gives when not all went well.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::outcome::TaskError;
+
+/// What [`Group::wait`] returns when not all went well.
+#[derive(Debug)]
+pub enum GroupError<E> {
+    /// Tasks failed: the first, and, if the group collects all, the others.
+    Tasks {
+        /// The first failure.
+        first: TaskError<E>,
+        /// The others, in the order in which they came.
+        rest: Vec<TaskError<E>>,
+    },
+    /// The wait could never end: the waiter is a task of the group, or runs on a worker
+    /// that would have to run the group's tasks and can't.
+    WouldDeadlock,
+}
+
+impl<E> GroupError<E> {
+    /// The first failure; none if the wait could never end.
+    pub fn first(&self) -> Option<&TaskError<E>> {
+        match self {
+            GroupError::Tasks { first, .. } => Some(first),
+            GroupError::WouldDeadlock => None,
+        }
+    }
+
+    /// All failures, in the order in which they came.
+    pub fn into_failures(self) -> Vec<TaskError<E>> {
+        match self {
+            GroupError::Tasks { first, rest } => std::iter::once(first).chain(rest).collect(),
+            GroupError::WouldDeadlock => Vec::new(),
+        }
+    }
+
+    /// True if the wait could never end.
+    pub fn is_would_deadlock(&self) -> bool {
+        matches!(self, GroupError::WouldDeadlock)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for GroupError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroupError::Tasks { first, rest } if rest.is_empty() => write!(f, "{first}"),
+            GroupError::Tasks { first, rest } => write!(f, "{first}, and {} more", rest.len()),
+            GroupError::WouldDeadlock => f.write_str(
+                "waiting for the group could never end: the waiter is one of its tasks, or is \
+                 on a worker that can't run them; wait outside the pool",
+            ),
+        }
+    }
+}
+
+impl<E: fmt::Display + fmt::Debug> Error for GroupError<E> {}

@@ -1,0 +1,130 @@
+//! The tasks of one group or scope: how many have not ended, and who waits for that.
+//!
+//! A waiter inside a task of the pool holds a worker up, so it runs what of its own is
+//! still queued (R9, G1). Whoever adds such a task wakes it: the other workers may be busy.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::core::Core;
+use crate::event::wake_quietly;
+use crate::frames;
+use crate::life::CellRef;
+use crate::parker::with_parker;
+use crate::sync::Lock;
+use crate::wait_error::WaitReason;
+use crate::waiting::{Depth, run_queued};
+
+#[derive(Default)]
+pub(crate) struct Roll {
+    state: Lock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    tasks: usize,
+    /// Oldest first; some have started or ended meanwhile.
+    queued: VecDeque<CellRef>,
+    wait_for_room: Vec<Waker>,
+    wait_for_the_end: Vec<Waker>,
+    /// Inside the pool: they wait for the end, and for something to run.
+    helpers: Vec<Waker>,
+}
+
+impl Roll {
+    pub(crate) fn tasks(&self) -> usize {
+        self.state.lock().tasks
+    }
+
+    /// One more task, if there are fewer than `limit`.
+    pub(crate) fn enter(&self, limit: usize) -> bool {
+        let mut state = self.state.lock();
+        let room = state.tasks < limit;
+        state.tasks += usize::from(room);
+        room
+    }
+
+    /// One task less: it has ended, or was refused. Whatever it leaves behind must be in
+    /// place, since the waiters go on.
+    pub(crate) fn leave(&self) {
+        let (room, end, helpers) = {
+            let mut state = self.state.lock();
+            state.tasks -= 1;
+            let room = std::mem::take(&mut state.wait_for_room);
+            match state.tasks {
+                0 => {
+                    let end = std::mem::take(&mut state.wait_for_the_end);
+                    (room, end, std::mem::take(&mut state.helpers))
+                }
+                _ => (room, Vec::new(), Vec::new()),
+            }
+        };
+        wake_quietly(room.into_iter().chain(end).chain(helpers));
+    }
+
+    /// A task was accepted, and may be queued.
+    pub(crate) fn accepted(&self, cell: CellRef) {
+        let helpers = {
+            let mut state = self.state.lock();
+            state.queued.push_back(cell);
+            if state.queued.len() > 2 * state.tasks + 16 {
+                state.queued.retain(|cell| cell.is_queued());
+            }
+            std::mem::take(&mut state.helpers)
+        };
+        wake_quietly(helpers);
+    }
+
+    /// The waker is woken when a task leaves.
+    pub(crate) fn wait_for_room(&self, waker: &Waker) {
+        add(&mut self.state.lock().wait_for_room, waker);
+    }
+
+    /// Returns when there is no task. Inside the pool it runs what is queued meanwhile; an
+    /// error if it may not, because of worker state or depth.
+    pub(crate) fn wait(&self, core: &Arc<Core>, depth: Depth) -> Result<(), WaitReason> {
+        let inside = frames::depth(core.address()) > 0;
+        loop {
+            while inside && let Some(cell) = self.oldest_queued() {
+                if let Err(reason) = run_queued(cell, core, depth) {
+                    self.state.lock().queued.push_front(cell);
+                    return Err(reason);
+                }
+            }
+            let over = with_parker(|parker, waker| {
+                {
+                    let mut state = self.state.lock();
+                    match () {
+                        () if state.tasks == 0 => return true,
+                        () if !inside => add(&mut state.wait_for_the_end, waker),
+                        () if state.queued.is_empty() => add(&mut state.helpers, waker),
+                        () => return false,
+                    }
+                }
+                parker.park();
+                self.tasks() == 0
+            });
+            if over {
+                return Ok(());
+            }
+        }
+    }
+
+    fn oldest_queued(&self) -> Option<CellRef> {
+        let mut state = self.state.lock();
+        loop {
+            let cell = state.queued.pop_front()?;
+            if cell.is_queued() {
+                return Some(cell);
+            }
+        }
+    }
+}
+
+/// Only parkers come here: to compare and to clone one runs no code of the user.
+fn add(wakers: &mut Vec<Waker>, waker: &Waker) {
+    if !wakers.iter().any(|other| other.will_wake(waker)) {
+        wakers.push(waker.clone());
+    }
+}

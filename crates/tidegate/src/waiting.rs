@@ -1,0 +1,143 @@
+//! How a thread waits for a task: awake for a while, asleep, or by running it.
+
+use std::sync::Arc;
+
+use crate::clock::{Clock, Ticks};
+use crate::core::Core;
+use crate::frames::{self, MAX_DEPTH};
+use crate::life::{CellRef, Look};
+use crate::parker::with_parker;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::{snooze, steps};
+use crate::wait_error::WaitReason;
+
+/// Steps awake before a waiter sleeps.
+const AWAKE_STEPS: u32 = steps(60);
+
+/// How many tasks may lie on top of each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// At most 64 (R9), and none where the worker's state is in use.
+    Limited,
+    /// For a scope, which can't come back without its tasks.
+    Any,
+}
+
+/// Until there is an outcome, or the reason why there can't be one.
+pub(crate) fn wait(cell: CellRef, may_help: bool) -> Result<(), WaitReason> {
+    let pool = cell.cell().core.load(SeqCst);
+    if frames::depth(pool) > 0 {
+        return wait_inside(cell, pool);
+    }
+    if may_help && help(cell, pool) {
+        return Ok(());
+    }
+    // Still queued: others are before it, so let the workers get on in peace.
+    let mut step = if cell.is_queued() { 5 } else { 0 };
+    while step < AWAKE_STEPS {
+        snooze(step);
+        if matches!(cell.look(), Look::Settled(..)) {
+            return Ok(());
+        }
+        step += 1;
+    }
+    wait_asleep(cell, &Clock::system(), Ticks::NEVER);
+    Ok(())
+}
+
+/// Sleeps until settled, or until the deadline.
+pub(crate) fn wait_asleep(cell: CellRef, clock: &Clock, deadline: Ticks) {
+    with_parker(|parker, waker| {
+        while !cell.register(waker) {
+            if !parker.park_until(clock, deadline) {
+                cell.withdraw_waker();
+                return;
+            }
+        }
+    });
+}
+
+/// R9: inside a task of the target's own pool.
+fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
+    // The pool is alive: we run inside it.
+    let Some(core) = Core::find(pool) else {
+        wait_asleep(cell, &Clock::system(), Ticks::NEVER);
+        return Ok(());
+    };
+    if cell.is_queued() && run_queued(cell, &core, Depth::Limited)? {
+        return Ok(());
+    }
+    let me = frames::runner();
+    {
+        // One lock for the look and the entry: of two waits that close a cycle, the
+        // second sees the first.
+        let mut waits = core.waits.lock();
+        let mut target = cell;
+        while target.is_running() {
+            // Who is only about to run it waits for nobody yet, and will see us.
+            let Some(runner) = core.runner_of(target) else { break };
+            if runner == me {
+                return Err(WaitReason::WouldDeadlock);
+            }
+            match waits.get(&runner) {
+                Some(next) => target = *next,
+                None => break,
+            }
+        }
+        waits.insert(me, cell);
+    }
+    wait_asleep(cell, &Clock::system(), Ticks::NEVER);
+    core.waits.lock().remove(&me);
+    Ok(())
+}
+
+/// Takes a queued task out and runs it on top of the waiting one; false if somebody else
+/// was first.
+pub(crate) fn run_queued(
+    cell: CellRef,
+    core: &Arc<Core>,
+    depth: Depth,
+) -> Result<bool, WaitReason> {
+    if depth == Depth::Limited
+        && (core.config.worker_state.is_some() || frames::depth(core.address()) >= MAX_DEPTH)
+    {
+        return Err(WaitReason::WouldDeadlock);
+    }
+    let claimed = cell.claim_start();
+    if claimed {
+        core.queue.give_credit();
+        core.lobby.wake_first();
+        core.run_here(cell);
+    }
+    Ok(claimed)
+}
+
+/// R10: outside the pool, in place of an idle worker, if ours is the only queued task.
+fn help(cell: CellRef, pool: *mut ()) -> bool {
+    let Some(core) = Core::find(pool) else { return false };
+    // With `queue(0)` the task is a promise to the worker that waits for it.
+    if core.queue.bound() == 0
+        || !cell.is_queued()
+        || cell.is_limited()
+        || !core.queue.holds_one()
+        || !core.may_start()
+        || !core.lot.hold()
+    {
+        return false;
+    }
+    let claimed = cell.claim_start();
+    if claimed {
+        core.queue.give_credit();
+        core.run_here(cell);
+    }
+    core.lot.release();
+    core.wake_for_rest();
+    claimed
+}
+
+impl Core {
+    /// Neither paused nor under Hard.
+    fn may_start(self: &Arc<Self>) -> bool {
+        self.flags.load(SeqCst) & (crate::core::PAUSED | crate::core::HARD) == 0
+    }
+}
