@@ -219,6 +219,33 @@ macro_rules! for_each_test {
         scopes::G2_tasks_may_submit_to_their_own_scope "G2" [Native] [];
         scopes::G2_the_end_of_a_scope_inside_runs_what_is_added_meanwhile "G2" [Native] [];
         scopes::hazard_61_bodies_that_panic_in_every_phase "G2" [Native] [61];
+        // maps.rs
+        maps::G3_results_come_in_the_order_of_the_items "G3" [Native] [];
+        maps::G3_as_completed_gives_what_is_ready_first "G3" [Native] [];
+        maps::G3_a_map_may_change_to_as_completed "G3" [Native] [];
+        maps::G3_items_are_pulled_lazily_within_the_window "G3" [Native] [];
+        maps::G3_a_slow_reader_blocks_no_worker "G3" [Native] [];
+        maps::G3_the_first_error_stops_it "G3" [Native] [];
+        maps::G3_the_first_panic_stops_it "G3" [Native] [];
+        maps::G3_an_error_stops_what_is_queued_while_the_reader_waits "G3" [Native] [];
+        maps::G3_dropping_a_map_cancels_what_is_queued "G3" [Native] [];
+        maps::G3_a_closed_pool_gives_the_item_back "G3" [Native] [];
+        maps::G3_maps_work_inside_the_pool "G3" [Native] [];
+        maps::G3_a_map_in_a_scope_borrows "G3" [Native] [];
+        maps::G3_a_failing_map_in_a_scope_leaves_nothing_behind "G3" [Native] [];
+        maps::G3_a_map_waits_for_room_whatever_the_policy "G3" [Native] [];
+        // slices.rs
+        slices::G3_a_slice_gives_one_result_each_in_order "G3" [Native] [];
+        slices::G3_nothing_is_stranded_behind_a_long_item "G3" [Native] [];
+        slices::G3_a_panic_costs_one_item_of_a_slice "G3" [Native] [];
+        slices::G3_a_slice_inside_the_pool "G3" [Native] [];
+        slices::G3_a_slice_stays_within_the_workers "G3" [Native] [];
+        slices::G3_a_slice_does_not_wait_for_busy_workers "G3" [Native] [];
+        slices::G3_a_slice_of_a_closed_pool_is_refused "G3" [Native] [];
+        slices::G3_a_hard_shutdown_ends_a_slice_between_items "G3" [Native] [];
+        slices::G3_a_bulk_is_as_many_spawns_in_order "G3" [Native] [];
+        slices::G3_a_refused_bulk_gives_the_rest_back "G3" [Native] [];
+        slices::G3_a_bulk_leaves_no_worker_asleep "G3" [Native] [];
         // limits.rs
         limits::L2_a_running_task_is_told_at_its_limit "L2" [Native] [];
         limits::L2_the_time_of_the_run_begins_with_it "L2" [Native] [];

@@ -40,6 +40,9 @@ pub(crate) enum Patience {
     /// Fork and join: as the policy says, but inside a task of the pool it runs on top of
     /// that task rather than be refused for room, or for a Light or Soft closing (R8).
     Fork,
+    /// A map, which asks for as much as there is room for: inside as `Fork`, outside it waits
+    /// whatever the policy.
+    Room,
 }
 
 impl Core {
@@ -246,16 +249,17 @@ impl Core {
     ) -> Result<(), Reason> {
         let depth = frames::depth(self.address());
         // A worker whose state is in use can't run a second task.
-        let forks = offer.patience == Patience::Fork
+        let forks = matches!(offer.patience, Patience::Fork | Patience::Room)
             && depth > 0
             && self.config.worker_state.is_none()
             && self.flags.load(SeqCst) & HARD == 0;
         if why == NoRoom::Closed && !forks {
             return Err(Reason::Closed);
         }
-        let (policy, inside) = match forks {
-            true => (WhenFull::CallerRuns, Inside::RunInline),
-            false => (self.config.when_full, self.config.inside),
+        let (policy, inside) = match offer.patience {
+            _ if forks => (WhenFull::CallerRuns, Inside::RunInline),
+            Patience::Room => (WhenFull::Wait, Inside::Refuse),
+            _ => (self.config.when_full, self.config.inside),
         };
         let may_wait = offer.patience != Patience::Try;
         let deepest = if forks { usize::MAX } else { MAX_DEPTH };
@@ -355,7 +359,7 @@ impl Core {
         let own = match patience {
             Patience::Until(at) => now.after(at.saturating_duration_since(Instant::now())),
             Patience::For(d) => now.after(d),
-            Patience::Policy | Patience::Try | Patience::Fork => Ticks::NEVER,
+            Patience::Policy | Patience::Try | Patience::Fork | Patience::Room => Ticks::NEVER,
         };
         let deadline = now.after(limit).min(own);
         let waited = with_parker(|parker, waker| {

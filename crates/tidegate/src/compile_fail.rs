@@ -85,3 +85,22 @@
 //!     text.clear();
 //! });
 //! ```
+//! A map does not leave its scope, nor does what it borrows end before:
+//! ```compile_fail
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! let map = pool.scope(|s| s.map(0..3, |n| n));
+//! ```
+//! ```compile_fail,E0597
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! pool.scope(|s| {
+//!     let local = String::new();
+//!     let _ = s.map(0..3, |n| n + local.len()).count();
+//! });
+//! ```
+//! The function of a plain map may not borrow:
+//! ```compile_fail,E0597
+//! let pool = tidegate::Pool::builder("p").build().unwrap();
+//! let local = String::new();
+//! let borrowed = &local;
+//! let _ = pool.map(0..3, move |n| n + borrowed.len()).count();
+//! ```

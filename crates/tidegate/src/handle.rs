@@ -84,12 +84,16 @@ impl<T, E> Handle<T, E> {
     /// on top of the waiting task, at most 64 deep; one that runs elsewhere is waited for. A
     /// wait that could never end comes back as [`WaitError::NoOutcome`]. Never runs an
     /// unrelated task.
-    pub fn wait(mut self) -> Result<T, WaitError<T, E>> {
+    pub fn wait(self) -> Result<T, WaitError<T, E>> {
+        self.wait_at(Depth::Limited)
+    }
+
+    pub(crate) fn wait_at(mut self, depth: Depth) -> Result<T, WaitError<T, E>> {
         let Some(cell) = self.cell else {
             return Err(WaitError::NoOutcome { reason: WaitReason::AlreadyTaken, handle: self });
         };
         if !matches!(cell.look(), Look::Settled(..))
-            && let Err(reason) = waiting::wait(cell, self.may_help)
+            && let Err(reason) = waiting::wait(cell, self.may_help, depth)
         {
             return Err(WaitError::NoOutcome { reason, handle: self });
         }

@@ -147,6 +147,8 @@ pub(crate) struct Ledger {
     pub(crate) on_caller: AtomicU64,
     pub(crate) nested: AtomicU64,
     pub(crate) late_returns: AtomicU64,
+    /// Items of slices.
+    pub(crate) items: AtomicU64,
     pub(crate) callback_panics: AtomicU64,
     pub(crate) drop_panics: AtomicU64,
     pub(crate) hook_panics: AtomicU64,

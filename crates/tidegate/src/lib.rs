@@ -20,6 +20,7 @@ mod panics;
 mod parker;
 mod publish;
 mod queue;
+mod ranges;
 mod ring;
 mod sync;
 mod text;
@@ -31,8 +32,16 @@ mod admission;
 mod batch;
 #[cfg(not(tidegate_loom))]
 mod builder;
+#[cfg(not(tidegate_loom))]
+mod bulk;
 #[cfg(doctest)]
 mod compile_fail;
+/// Its code must run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/migrate.md")]
+mod migrate {}
+#[cfg(not(tidegate_loom))]
+mod completed;
 #[cfg(not(tidegate_loom))]
 mod config;
 #[cfg(not(tidegate_loom))]
@@ -59,6 +68,8 @@ mod handle;
 mod ledger;
 #[cfg(not(tidegate_loom))]
 mod line;
+#[cfg(not(tidegate_loom))]
+mod map;
 #[cfg(not(tidegate_loom))]
 mod members;
 #[cfg(not(tidegate_loom))]
@@ -88,6 +99,8 @@ mod shutdown;
 #[cfg(all(feature = "signal", not(any(tidegate_loom, tidegate_shuttle))))]
 mod signal;
 #[cfg(not(tidegate_loom))]
+mod slice;
+#[cfg(not(tidegate_loom))]
 mod snapshot;
 #[cfg(not(tidegate_loom))]
 mod spawn;
@@ -114,6 +127,7 @@ mod worker;
 mod public {
     pub use crate::batch::Batch;
     pub use crate::builder::Builder;
+    pub use crate::bulk::Unspawned;
     pub use crate::clock::{Clock, ManualClock};
     pub use crate::config::{BuildError, Inside, WhenFull, Workers};
     pub use crate::cx::Cx;
@@ -121,6 +135,7 @@ mod public {
     pub use crate::group_error::GroupError;
     pub use crate::handle::{CancelOnDrop, Handle};
     pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
+    pub use crate::map::{Map, MapAsCompleted, MapError};
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
     pub use crate::panics::{Panic, capture_backtraces};
@@ -130,6 +145,7 @@ mod public {
     pub use crate::scope::{Scope, ScopedHandle, ScopedWaitError};
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
+    pub use crate::slice::SliceError;
     pub use crate::snapshot::{PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};
     pub use crate::steer::{StopWorker, WorkerError};
     pub use crate::stream::{Completion, Completions};

@@ -88,6 +88,7 @@ impl Core {
             nested: read(&ledger.nested),
             stuck,
             late_returns,
+            items: read(&ledger.items),
             callback_panics: read(&ledger.callback_panics),
             drop_panics: read(&ledger.drop_panics),
             hook_panics: read(&ledger.hook_panics),

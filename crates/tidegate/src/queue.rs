@@ -117,6 +117,17 @@ impl Queue {
         }
     }
 
+    /// Accepts as many of `jobs`, in order, as get a ticket at once; says how many.
+    pub(crate) fn push_many(&self, wanted: usize, mut job: impl FnMut() -> InlineJob) -> usize {
+        let limit = self.ring.producers.limit.load(Acquire);
+        let tickets = self.ring.take_tickets(wanted as u64, limit);
+        let count = tickets.end - tickets.start;
+        for t in tickets {
+            self.ring.publish_inline(t, job());
+        }
+        count as usize
+    }
+
     /// Accepts the cell, which must be in phase Queued.
     #[inline(always)]
     pub(crate) fn push_cell(&self, cell: CellRef, standing: Standing) -> Result<(), NoRoom> {

@@ -48,6 +48,8 @@ impl Reason {
     }
 }
 
+impl Error for Reason {}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

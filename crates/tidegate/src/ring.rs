@@ -21,6 +21,7 @@
 //! refilled. It reads the sequence word again afterwards, as with a seqlock.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use crate::job::InlineJob;
 use crate::life::CellRef;
@@ -157,6 +158,28 @@ impl Ring {
             }
             match self.producers.tail.compare_exchange_weak(tail, tail + 1, SeqCst, Relaxed) {
                 Ok(_) => return Ticket::Granted(tail),
+                Err(now) => tail = now,
+            }
+        }
+    }
+
+    /// Takes as many of the next `wanted` tickets as are below `limit` and have their slots
+    /// free, with one step.
+    pub(crate) fn take_tickets(&self, wanted: u64, limit: u64) -> Range<u64> {
+        let mut tail = self.producers.tail.load(Relaxed);
+        loop {
+            if tail >= limit {
+                return 0..0;
+            }
+            let most = (tail + wanted).min(limit);
+            // Free for a ticket that nobody has yet: it stays so until the CAS says whose.
+            let free = |t: &u64| self.slot(*t).sequence.load(Acquire) == *t;
+            let end = tail + (tail..most).take_while(free).count() as u64;
+            if end == tail {
+                return 0..0; // or somebody was faster: the caller goes one by one
+            }
+            match self.producers.tail.compare_exchange_weak(tail, end, SeqCst, Relaxed) {
+                Ok(_) => return tail..end,
                 Err(now) => tail = now,
             }
         }

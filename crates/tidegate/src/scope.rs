@@ -12,10 +12,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::admission::Patience;
+use crate::core::Core;
+use crate::extras::Callback;
 use crate::frames;
 use crate::handle::Handle;
 use crate::job::{Fallible, Plain, Work};
-use crate::outcome::{OutcomeKind, TaskError};
+use crate::outcome::{OutcomeKind, Summary, TaskError};
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
 use crate::roll::Roll;
@@ -67,7 +69,13 @@ impl<S: 'static> Pool<S> {
     /// nest, also on one worker.
     ///
     /// A scoped task can be cancelled and told to stop, never abandoned: a Hard shutdown
-    /// returns in time and lists it as `still_borrowing`; only the scope waits for it.
+    /// returns in time and lists it as `still_borrowing`; only the scope waits for it. A Soft
+    /// or Hard shutdown cancels what is queued, and the scope then ends without it: where a
+    /// result depends on a task, wait for its handle.
+    ///
+    /// Tasks that run on top of each other share one stack. Allow a few KB for each level in a
+    /// debug build, and set the builder's `stack_size` for recursion that goes deeper than a
+    /// few hundred.
     ///
     /// ```
     /// use tidegate::{Pool, Shutdown};
@@ -161,27 +169,53 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
         &'scope self,
         work: W,
     ) -> Result<ScopedHandle<'scope, W::Value, W::Error>, Refused<W::Closure>> {
+        let open = Arc::clone(&self.open);
+        let ended = Box::new(move |summary: &Summary| {
+            let panicked = summary.kind == OutcomeKind::Panicked;
+            open.ended(panicked.then(|| summary.message.clone().unwrap_or_default()));
+        });
+        let offer = Offer { patience: Patience::Fork, ..Offer::default() };
+        let handle = self.offer(work, ended, offer)?;
+        Ok(ScopedHandle { handle, open: &self.open })
+    }
+
+    /// A task of a map in this scope: the map sees to its panics.
+    pub(crate) fn offer_item<W: Work + 'scope>(
+        &'scope self,
+        work: W,
+        mut offer: Offer<'_>,
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
+        let (open, on_outcome) = (Arc::clone(&self.open), offer.on_outcome.take());
+        let ended = Box::new(move |summary: &Summary| {
+            if let Some(tell) = on_outcome {
+                tell(summary);
+            }
+            open.ended(None);
+        });
+        self.offer(work, ended, offer)
+    }
+
+    /// `ended` must call `Open::ended`, and the handle must not leave the scope.
+    fn offer<W: Work + 'scope>(
+        &'scope self,
+        work: W,
+        ended: Callback,
+        offer: Offer<'_>,
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
         let core = self.pool.core();
         if core.config.worker_state.is_some() && frames::depth(core.address()) > 0 {
             // Nobody could run it while its worker waits for the scope (W1).
             return Err(core.refuse(Reason::WouldDeadlock, work.into_closure()));
         }
         self.open.roll.enter(usize::MAX);
-        let open = Arc::clone(&self.open);
-        let ended = Box::new(move |summary: &crate::outcome::Summary| {
-            let panicked = summary.kind == OutcomeKind::Panicked;
-            open.ended(panicked.then(|| summary.message.clone().unwrap_or_default()));
-        });
-        let patience = Patience::Fork;
-        let offer = Offer { patience, on_outcome: Some(ended), borrows: true, ..Offer::default() };
+        let offer = Offer { on_outcome: Some(ended), borrows: true, ..offer };
         // SAFETY: `Pool::scope` outlives the task and its callback: see the top of this file.
         match unsafe { core.offer_borrowing(work, true, offer) } {
             Ok(cell) => {
                 if self.inside {
                     self.open.roll.accepted(cell);
                 }
-                let handle = Handle::new(cell, core.config.callers_may_help);
-                Ok(ScopedHandle { handle, open: &self.open })
+                Ok(Handle::new(cell, core.config.callers_may_help))
             }
             Err(refused) => {
                 self.open.ended(None);
@@ -189,12 +223,16 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
             }
         }
     }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.pool.core()
+    }
 }
 
 impl<T, E> ScopedHandle<'_, T, E> {
-    /// Waits for the outcome, as [`Handle::wait`] does.
+    /// Waits for the outcome, as [`Handle::wait`] does, however deep scopes are nested.
     pub fn wait(self) -> Result<T, ScopedWaitError<E>> {
-        match self.handle.wait() {
+        match self.handle.wait_at(Depth::Any) {
             Ok(value) => Ok(value),
             Err(WaitError::Task(error)) => {
                 if error.is_panicked() {

@@ -54,12 +54,14 @@ pub struct Snapshot {
     pub abandoned: u64,
     /// Started on the thread of a caller: CallerRuns, or a caller that helped.
     pub on_caller: u64,
-    /// Started by a waiting task on its own thread.
+    /// Started on the thread of a running task: it waits for them, or there was no room.
     pub nested: u64,
     /// Abandoned tasks whose code still runs now.
     pub stuck: u64,
     /// Abandoned tasks whose code has returned since.
     pub late_returns: u64,
+    /// Items that `map_slice` has run, inside its tasks.
+    pub items: u64,
     /// Panics in `on_outcome` callbacks.
     pub callback_panics: u64,
     /// Panics in the `Drop` of captures, results and payloads.
@@ -143,6 +145,7 @@ impl fmt::Display for Snapshot {
             ("nested", self.nested),
             ("worker restarts", self.worker_restarts),
             ("late returns", self.late_returns),
+            ("items", self.items),
             ("callback panics", self.callback_panics),
             ("drop panics", self.drop_panics),
             ("hook panics", self.hook_panics),

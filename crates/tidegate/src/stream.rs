@@ -1,23 +1,16 @@
 //! Outcomes as they come, with a window.
-//!
-//! Built from what is there: each task has a handle, kept here, and a callback that puts
-//! its number on the list of settled ones. The handle owns the value until `next` takes it.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use crate::event::wake_quietly;
-use crate::frames;
+use crate::completed::InFlight;
 use crate::handle::Handle;
 use crate::ids::TaskId;
 use crate::job::{Fallible, Plain, Work};
 use crate::outcome::TaskError;
-use crate::parker::with_parker;
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
-use crate::sync::Lock;
 use crate::task::Offer;
 
 /// Submits tasks and gives their outcomes in the order in which they come.
@@ -49,8 +42,7 @@ pub struct Completions<T, E, S = ()> {
     pool: Pool<S>,
     window: usize,
     next_key: u64,
-    open: BTreeMap<u64, Handle<T, E>>,
-    settled: Arc<Settled>,
+    in_flight: InFlight<T, E>,
 }
 
 /// One outcome of a [`Completions`] stream.
@@ -65,15 +57,9 @@ pub struct Completion<T, E> {
     pub outcome: Result<T, TaskError<E>>,
 }
 
-#[derive(Default)]
-struct Settled {
-    state: Lock<(VecDeque<u64>, Option<Waker>)>,
-}
-
 impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     pub(crate) fn new(pool: Pool<S>, window: usize) -> Self {
-        let settled = Arc::new(Settled::default());
-        Completions { pool, window: window.max(1), next_key: 0, open: BTreeMap::new(), settled }
+        Completions { pool, window: window.max(1), next_key: 0, in_flight: InFlight::new() }
     }
 
     /// Submits a closure that returns a `Result`; gives its number.
@@ -86,7 +72,7 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
 
     /// Accepted and not yet collected.
     pub fn in_flight(&self) -> usize {
-        self.open.len()
+        self.in_flight.len()
     }
 
     /// The next outcome; waits for it. `None` if nothing is in flight.
@@ -97,68 +83,33 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     #[allow(clippy::should_implement_trait, reason = "it is one: see the Iterator impl")]
     pub fn next(&mut self) -> Option<Completion<T, E>> {
         let core = Arc::clone(self.pool.core());
-        if frames::depth(core.address()) > 0 && self.settled.state.lock().0.is_empty() {
-            let _ = self.open.values().any(|handle| handle.run_inside(&core));
-        }
-        with_parker(|parker, waker| {
-            loop {
-                match self.poll_next(&mut Context::from_waker(waker)) {
-                    Poll::Ready(found) => return found,
-                    Poll::Pending => parker.park(),
-                }
-            }
-        })
+        self.in_flight.next(&core).map(collect)
     }
 
     /// The next outcome if it is there already.
     pub fn try_next(&mut self) -> Option<Completion<T, E>> {
-        let key = self.settled.state.lock().0.pop_front()?;
-        Some(self.collect(key))
+        self.in_flight.try_next().map(collect)
     }
 
     /// The next outcome, for async code on any runtime; `Ready(None)` if nothing is in
     /// flight.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Completion<T, E>>> {
-        if self.open.is_empty() {
-            return Poll::Ready(None);
-        }
-        let waker = cx.waker().clone();
-        let (key, old) = {
-            let mut state = self.settled.state.lock();
-            match state.0.pop_front() {
-                Some(key) => (Some(key), None),
-                None => (None, state.1.replace(waker)),
-            }
-        };
-        drop(old);
-        match key {
-            Some(key) => Poll::Ready(Some(self.collect(key))),
-            None => Poll::Pending,
-        }
-    }
-
-    fn collect(&mut self, key: u64) -> Completion<T, E> {
-        let mut handle = self.open.remove(&key).expect("a settled number is in flight");
-        let id = handle.id();
-        // The callback that listed it runs after publication.
-        let outcome = handle.try_take().expect("listed only once it is settled");
-        Completion { key, id, outcome }
+        self.in_flight.poll_next(cx).map(|found| found.map(collect))
     }
 
     fn add<W>(&mut self, work: W) -> Result<u64, Refused<W::Closure>>
     where
         W: Work<Value = T, Error = E> + 'static,
     {
-        if self.open.len() >= self.window {
+        if self.in_flight.len() >= self.window {
             let core = self.pool.core();
             return Err(core.refuse(Reason::Full, work.into_closure()));
         }
         let key = self.next_key;
-        let settled = Arc::clone(&self.settled);
-        let tell = Box::new(move |_: &_| settled.add(key));
+        let tell = self.in_flight.callback(key);
         let offer = Offer { on_outcome: Some(tell), ..Offer::default() };
         let handle = self.pool.submit_work(work, offer)?;
-        self.open.insert(key, handle);
+        self.in_flight.add(key, handle);
         self.next_key += 1;
         Ok(key)
     }
@@ -174,15 +125,11 @@ impl<T: Send + 'static, S: 'static> Completions<T, std::convert::Infallible, S> 
     }
 }
 
-impl Settled {
-    fn add(&self, key: u64) {
-        let waker = {
-            let mut state = self.state.lock();
-            state.0.push_back(key);
-            state.1.take()
-        };
-        wake_quietly(waker);
-    }
+fn collect<T, E>((key, mut handle): (u64, Handle<T, E>)) -> Completion<T, E> {
+    let id = handle.id();
+    // The callback that listed it runs after publication.
+    let outcome = handle.try_take().expect("listed only once it is settled");
+    Completion { key, id, outcome }
 }
 
 impl<T: Send + 'static, E: Send + 'static, S: 'static> Iterator for Completions<T, E, S> {
@@ -197,7 +144,7 @@ impl<T, E, S> fmt::Debug for Completions<T, E, S> {
         f.debug_struct("Completions")
             .field("pool", &self.pool.name())
             .field("window", &self.window)
-            .field("in_flight", &self.open.len())
+            .field("in_flight", &self.in_flight.len())
             .finish_non_exhaustive()
     }
 }

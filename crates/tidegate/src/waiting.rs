@@ -24,10 +24,10 @@ pub(crate) enum Depth {
 }
 
 /// Until there is an outcome, or the reason why there can't be one.
-pub(crate) fn wait(cell: CellRef, may_help: bool) -> Result<(), WaitReason> {
+pub(crate) fn wait(cell: CellRef, may_help: bool, depth: Depth) -> Result<(), WaitReason> {
     let pool = cell.cell().core.load(SeqCst);
     if frames::depth(pool) > 0 {
-        return wait_inside(cell, pool);
+        return wait_inside(cell, pool, depth);
     }
     if may_help && help(cell, pool) {
         return Ok(());
@@ -58,13 +58,13 @@ pub(crate) fn wait_asleep(cell: CellRef, clock: &Clock, deadline: Ticks) {
 }
 
 /// R9: inside a task of the target's own pool.
-fn wait_inside(cell: CellRef, pool: *mut ()) -> Result<(), WaitReason> {
+fn wait_inside(cell: CellRef, pool: *mut (), depth: Depth) -> Result<(), WaitReason> {
     // The pool is alive: we run inside it.
     let Some(core) = Core::find(pool) else {
         wait_asleep(cell, &Clock::system(), Ticks::NEVER);
         return Ok(());
     };
-    if cell.is_queued() && run_queued(cell, &core, Depth::Limited)? {
+    if cell.is_queued() && run_queued(cell, &core, depth)? {
         return Ok(());
     }
     let me = frames::runner();

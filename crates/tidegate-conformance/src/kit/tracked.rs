@@ -16,6 +16,11 @@ impl Tracked {
         let drops = Arc::clone(&tracked.drops);
         (tracked, drops)
     }
+
+    /// One more that counts there.
+    pub fn sharing(drops: &Arc<AtomicUsize>) -> Tracked {
+        Tracked { drops: Arc::clone(drops) }
+    }
 }
 
 impl Drop for Tracked {

@@ -21,6 +21,7 @@ mod limits;
 mod lobby;
 mod parking;
 mod queue;
+mod ranges;
 mod ring;
 mod spill;
 mod watch;

@@ -21,6 +21,56 @@ fn two_producers_and_a_taker_lose_and_double_nothing() {
     });
 }
 
+/// Two tickets in one step, while another producer takes one.
+#[test]
+fn a_bulk_and_a_producer_lose_and_double_nothing() {
+    explore(&["bulk first", "room for one of the bulk"], |seen| {
+        let queue = Arc::new(Queue::with_slots(3, 4));
+        push(&queue, 9).unwrap(); // and the limit is known
+        assert_eq!(take(&queue), Some(9));
+        let (bulk, (), taken) = together!(
+            [queue] {
+                let mut numbers = 1..;
+                queue.push_many(2, || inline(numbers.next().unwrap()))
+            },
+            [queue] push(&queue, 3).unwrap(),
+            [queue] [take(&queue), take(&queue)].into_iter().flatten().collect::<Vec<_>>(),
+        );
+        let mut all = [taken, super::rest(&queue)].concat();
+        match all.as_slice() {
+            [1, 2, 3] => seen.met("bulk first"),
+            [1, 3] | [3, 1] | [3] => seen.met("room for one of the bulk"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(all.len(), bulk + 1, "lost or doubled");
+        all.sort_unstable();
+        assert!(all.is_sorted_by(|a, b| a < b));
+    });
+}
+
+/// A place is free as soon as its task was taken, its slot only when it was read.
+#[test]
+fn a_bulk_takes_only_slots_that_are_free() {
+    explore(&["took its place", "found no slot yet"], |seen| {
+        let queue = Arc::new(Queue::with_slots(2, 2));
+        push(&queue, 1).unwrap();
+        push(&queue, 2).unwrap();
+        let (bulk, taken) = together!(
+            [queue] {
+                push_patiently(&queue, 3);
+                queue.push_many(1, || inline(4))
+            },
+            [queue] [take_patiently(&queue), take_patiently(&queue)],
+        );
+        assert_eq!(taken, [1, 2]);
+        match bulk {
+            0 => seen.met("found no slot yet"),
+            _ => seen.met("took its place"),
+        }
+        assert_eq!(super::rest(&queue), [3, 4][..1 + bulk], "lost or doubled");
+    });
+}
+
 #[test]
 fn two_takers_share_what_one_producer_brings() {
     explore(&["one each", "both by one", "found nothing yet"], |seen| {

@@ -1,0 +1,111 @@
+//! Tasks in flight whose outcomes are collected in the order in which they come.
+//!
+//! Each task has a handle, kept here, and a callback that puts its number on the list of
+//! settled ones. The handle owns the outcome until it is collected.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::core::Core;
+use crate::event::wake_quietly;
+use crate::extras::Callback;
+use crate::frames;
+use crate::handle::Handle;
+use crate::parker::with_parker;
+use crate::sync::Lock;
+
+pub(crate) struct InFlight<T, E> {
+    handles: BTreeMap<u64, Handle<T, E>>,
+    settled: Arc<Settled>,
+}
+
+#[derive(Default)]
+struct Settled {
+    state: Lock<(VecDeque<u64>, Option<Waker>)>,
+}
+
+impl<T, E> InFlight<T, E> {
+    pub(crate) fn new() -> Self {
+        InFlight { handles: BTreeMap::new(), settled: Arc::new(Settled::default()) }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// The callback for a task that will be `add`ed under this number, if it is accepted.
+    pub(crate) fn callback(&self, key: u64) -> Callback {
+        let settled = Arc::clone(&self.settled);
+        Box::new(move |_| settled.add(key))
+    }
+
+    pub(crate) fn add(&mut self, key: u64, handle: Handle<T, E>) {
+        self.handles.insert(key, handle);
+    }
+
+    /// The next that has settled; waits for it. None if nothing is in flight.
+    ///
+    /// Inside a task of the pool it runs one of its own queued tasks instead of waiting.
+    pub(crate) fn next(&mut self, core: &Arc<Core>) -> Option<(u64, Handle<T, E>)> {
+        if frames::depth(core.address()) > 0 && self.settled.state.lock().0.is_empty() {
+            let _ = self.handles.values().any(|handle| handle.run_inside(core));
+        }
+        with_parker(|parker, waker| {
+            loop {
+                match self.poll_next(&mut Context::from_waker(waker)) {
+                    Poll::Ready(found) => return found,
+                    Poll::Pending => parker.park(),
+                }
+            }
+        })
+    }
+
+    pub(crate) fn try_next(&mut self) -> Option<(u64, Handle<T, E>)> {
+        let key = self.settled.state.lock().0.pop_front()?;
+        Some(self.take(key))
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(u64, Handle<T, E>)>> {
+        if self.handles.is_empty() {
+            return Poll::Ready(None);
+        }
+        let waker = cx.waker().clone();
+        let (key, old) = {
+            let mut state = self.settled.state.lock();
+            match state.0.pop_front() {
+                Some(key) => (Some(key), None),
+                None => (None, state.1.replace(waker)),
+            }
+        };
+        drop(old);
+        match key {
+            Some(key) => Poll::Ready(Some(self.take(key))),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(crate) fn has_settled(&self) -> bool {
+        !self.settled.state.lock().0.is_empty()
+    }
+
+    /// Everything that is in flight.
+    pub(crate) fn handles(&self) -> impl Iterator<Item = &Handle<T, E>> {
+        self.handles.values()
+    }
+
+    fn take(&mut self, key: u64) -> (u64, Handle<T, E>) {
+        (key, self.handles.remove(&key).expect("a settled number is in flight"))
+    }
+}
+
+impl Settled {
+    fn add(&self, key: u64) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.0.push_back(key);
+            state.1.take()
+        };
+        wake_quietly(waker);
+    }
+}

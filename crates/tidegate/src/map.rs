@@ -1,0 +1,495 @@
+//! Map over an iterator: each item a task, results in order or as they come.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::admission::Patience;
+use crate::completed::InFlight;
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::extras::Callback;
+use crate::handle::Handle;
+use crate::job::Work;
+use crate::life::CellRef;
+use crate::outcome::{Cause, TaskError};
+use crate::panics::quietly;
+use crate::pool::Pool;
+use crate::refused::{Reason, Refused};
+use crate::scope::Scope;
+use crate::settle::{self, Who};
+use crate::sync::Lock;
+use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::task::Offer;
+use crate::wait_error::WaitError;
+
+/// The results of [`Pool::map`], in the order of the items.
+///
+/// Each item is a task. Items are pulled only when a result is asked for and fewer than
+/// the [`window`](Map::window) are in flight: results never pile up, an endless iterator is
+/// fine, and workers never wait for a slow reader.
+///
+/// The first error or panic stops it: nothing more is pulled, and what is queued behind the
+/// failed item is cancelled. Results before it are still given, then the error, then
+/// nothing. Dropping a map cancels what is queued and lets what runs go on.
+///
+/// Outside the pool it waits for room in the queue, whatever the pool's policy. Inside a
+/// task of the pool items run on top of it when there is no room, and while it waits.
+#[must_use = "a map does nothing until it is iterated"]
+pub struct Map<'m, I: Iterator, T, E = Infallible> {
+    source: Source<'m, I, T, E>,
+    in_flight: Ordered<T, E>,
+}
+
+/// The results of a [`Map`] as they come, each with the number of its item, from 0.
+#[must_use = "a map does nothing until it is iterated"]
+pub struct MapAsCompleted<'m, I: Iterator, T, E = Infallible> {
+    source: Source<'m, I, T, E>,
+    /// Begun in order.
+    first: Ordered<T, E>,
+    rest: Unordered<T, E>,
+}
+
+/// Why a map ended early.
+#[derive(Debug)]
+pub enum MapError<E = Infallible> {
+    /// The outcome of the item that stopped it.
+    Task(TaskError<E>),
+    /// The pool did not take an item, which [`Map::into_rest`] gives back. `WouldDeadlock`:
+    /// inside a task of the pool it could neither run the item nor wait for it.
+    Refused(Reason),
+}
+
+/// Where the items come from, and how one becomes a task.
+struct Source<'m, I: Iterator, T, E> {
+    core: Arc<Core>,
+    items: I,
+    submit: Submit<'m, I::Item, T, E>,
+    first_failure: Arc<FirstFailure>,
+    window: usize,
+    next_key: u64,
+    /// Nothing more is pulled.
+    over: bool,
+    /// Not told yet.
+    refused: Option<Reason>,
+    given_back: Option<I::Item>,
+}
+
+type Submit<'m, X, T, E> =
+    Box<dyn FnMut(u64, X, Option<Callback>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
+
+/// At least so many are in flight unless the user says otherwise: fewer, and short tasks
+/// wait for the reader.
+const SMALLEST_WINDOW: usize = 64;
+
+impl<S: 'static> Pool<S> {
+    /// Runs `f` on each item, and gives the results in order. See [`Map`].
+    ///
+    /// ```
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("squares").workers(2).build()?;
+    /// let squares: Result<Vec<u64>, _> = pool.map(1..=4, |n| n * n).collect();
+    /// assert_eq!(squares?, [1, 4, 9, 16]);
+    /// pool.shutdown(Shutdown::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn map<I, T, F>(&self, items: I, f: F) -> Map<'static, I::IntoIter, T>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        T: Send + 'static,
+        F: Fn(I::Item) -> T + Send + Sync + 'static,
+    {
+        self.map_result(items, move |item| Ok(f(item)))
+    }
+
+    /// As [`map`](Pool::map), for a function that returns a `Result`: the first `Err` stops it.
+    ///
+    /// ```
+    /// use tidegate::{MapError, Pool, Shutdown, TaskError};
+    ///
+    /// let pool = Pool::builder("parse").workers(2).build()?;
+    /// let mut numbers = pool.map_result(["1", "2", "x", "4"], |text| text.parse::<u64>());
+    /// assert_eq!(numbers.next().unwrap()?, 1);
+    /// assert_eq!(numbers.next().unwrap()?, 2);
+    /// assert!(matches!(numbers.next(), Some(Err(MapError::Task(TaskError::Failed(_))))));
+    /// assert!(numbers.next().is_none());
+    /// pool.shutdown(Shutdown::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn map_result<I, T, E, F>(&self, items: I, f: F) -> Map<'static, I::IntoIter, T, E>
+    where
+        I: IntoIterator<Item: Send + 'static>,
+        T: Send + 'static,
+        E: Send + 'static,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
+    {
+        let pool = self.clone();
+        Map::new(self.core(), items.into_iter(), f, move |work, on_outcome| {
+            let offer = Offer { on_outcome, patience: Patience::Room, ..Offer::default() };
+            pool.submit_work(work, offer)
+        })
+    }
+}
+
+impl<'scope, S: 'static> Scope<'scope, '_, S> {
+    /// As [`Pool::map`], with items, function and results that may borrow.
+    pub fn map<I, T, F>(&'scope self, items: I, f: F) -> Map<'scope, I::IntoIter, T>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        T: Send + 'scope,
+        F: Fn(I::Item) -> T + Send + Sync + 'scope,
+    {
+        self.map_result(items, move |item| Ok(f(item)))
+    }
+
+    /// As [`Pool::map_result`], with items, function and results that may borrow.
+    pub fn map_result<I, T, E, F>(&'scope self, items: I, f: F) -> Map<'scope, I::IntoIter, T, E>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        T: Send + 'scope,
+        E: Send + 'scope,
+        F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'scope,
+    {
+        Map::new(self.core(), items.into_iter(), f, move |work, on_outcome| {
+            let offer = Offer { on_outcome, patience: Patience::Room, ..Offer::default() };
+            self.offer_item(work, offer)
+        })
+    }
+}
+
+impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
+    fn new<F>(
+        core: &Arc<Core>,
+        items: I,
+        f: F,
+        submit: impl Fn(Apply<I::Item, F>, Option<Callback>) -> Result<Handle<T, E>, Refused<I::Item>>
+        + Send
+        + 'm,
+    ) -> Self
+    where
+        F: Send + Sync + 'm,
+    {
+        let first_failure = Arc::new(FirstFailure::default());
+        let job = Arc::new(Job { f, first_failure: Arc::clone(&first_failure) });
+        let submit: Submit<'m, I::Item, T, E> = Box::new(move |key, item, on_outcome| {
+            submit(Apply { job: Arc::clone(&job), key, item }, on_outcome)
+        });
+        let source = Source {
+            core: Arc::clone(core),
+            items,
+            submit,
+            first_failure,
+            window: SMALLEST_WINDOW.max(4 * core.target()),
+            next_key: 0,
+            over: false,
+            refused: None,
+            given_back: None,
+        };
+        Map { source, in_flight: Ordered { handles: VecDeque::new() } }
+    }
+
+    /// How many items may be in flight: pulled, and their results not yet given. At least 1;
+    /// default: 4 for each worker, 64 at least.
+    pub fn window(mut self, items: usize) -> Self {
+        self.source.window = items.max(1);
+        self
+    }
+
+    /// Gives the results as they come, each with the number of its item. What is in flight
+    /// already comes first, in order.
+    pub fn as_completed(self) -> MapAsCompleted<'m, I, T, E> {
+        MapAsCompleted { source: self.source, first: self.in_flight, rest: Unordered::new() }
+    }
+
+    /// The items that were not taken: one that the pool refused, and those never pulled.
+    pub fn into_rest(self) -> impl Iterator<Item = I::Item> {
+        self.source.into_rest()
+    }
+}
+
+impl<I: Iterator, T, E> Iterator for Map<'_, I, T, E> {
+    type Item = Result<T, MapError<E>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let handles = &mut self.in_flight.handles;
+        let mut pulled = false;
+        while handles.len() < self.source.window
+            && !(pulled && handles.front().is_some_and(|(_, handle)| handle.is_settled()))
+            && let Some(key_and_handle) = self.source.pull(|_| None)
+        {
+            handles.push_back(key_and_handle);
+            pulled = true;
+        }
+        self.in_flight.next(&mut self.source).map(|(_, result)| result)
+    }
+}
+
+impl<I: Iterator, T, E> MapAsCompleted<'_, I, T, E> {
+    /// As [`Map::into_rest`].
+    pub fn into_rest(self) -> impl Iterator<Item = I::Item> {
+        self.source.into_rest()
+    }
+}
+
+impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
+    type Item = (usize, Result<T, MapError<E>>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (source, rest) = (&mut self.source, &mut self.rest.in_flight);
+        let mut pulled = false;
+        while self.first.handles.len() + rest.len() < source.window
+            && !(pulled && rest.has_settled())
+            && let Some((key, handle)) = source.pull(|key| Some(rest.callback(key)))
+        {
+            rest.add(key, handle);
+            pulled = true;
+        }
+        if !self.first.handles.is_empty() {
+            return self.first.next(source);
+        }
+        loop {
+            let Some((key, mut handle)) = rest.next(&source.core) else {
+                return source.refusal();
+            };
+            let outcome = handle.try_take().expect("listed only once it is settled");
+            if let Err(TaskError::Cancelled { cause: Cause::Group, .. }) = outcome
+                && source.first_failure.is_before(key)
+            {
+                continue; // the failure itself is still to come
+            }
+            if outcome.is_err() {
+                source.over = true;
+                self.rest = Unordered::new();
+            }
+            return Some((key as usize, outcome.map_err(MapError::Task)));
+        }
+    }
+}
+
+impl<I: Iterator, T, E> Source<'_, I, T, E> {
+    /// Submits one more item, if there is one and nothing has failed.
+    fn pull(
+        &mut self,
+        callback: impl FnOnce(u64) -> Option<Callback>,
+    ) -> Option<(u64, Handle<T, E>)> {
+        self.over |= self.first_failure.has_come();
+        if self.over {
+            return None;
+        }
+        let Some(item) = self.items.next() else {
+            self.over = true;
+            return None;
+        };
+        let key = self.next_key;
+        match (self.submit)(key, item, callback(key)) {
+            Ok(handle) => {
+                self.next_key += 1;
+                if let Some(cell) = handle.cell() {
+                    self.first_failure.watch(key, cell);
+                }
+                Some((key, handle))
+            }
+            Err(refused) => {
+                self.over = true;
+                self.refused = Some(refused.reason());
+                self.given_back = Some(refused.into_work());
+                None
+            }
+        }
+    }
+
+    /// Once nothing is in flight: why the last item is not.
+    fn refusal<R>(&mut self) -> Option<(usize, Result<R, MapError<E>>)> {
+        let reason = self.refused.take()?;
+        Some((self.next_key as usize, Err(MapError::Refused(reason))))
+    }
+
+    fn into_rest(self) -> impl Iterator<Item = I::Item> {
+        self.given_back.into_iter().chain(self.items)
+    }
+}
+
+/// In flight, oldest first. Dropping it cancels what is queued.
+struct Ordered<T, E> {
+    handles: VecDeque<(u64, Handle<T, E>)>,
+}
+
+impl<T, E> Ordered<T, E> {
+    fn next<I: Iterator>(
+        &mut self,
+        source: &mut Source<'_, I, T, E>,
+    ) -> Option<(usize, Result<T, MapError<E>>)> {
+        let Some((key, handle)) = self.handles.pop_front() else {
+            return source.refusal();
+        };
+        let result = handle.wait().map_err(|error| match error {
+            WaitError::Task(error) => MapError::Task(error),
+            WaitError::NoOutcome { .. } => MapError::Refused(Reason::WouldDeadlock),
+        });
+        if result.is_err() {
+            source.over = true;
+            source.refused = None;
+            *self = Ordered { handles: VecDeque::new() };
+        }
+        Some((key as usize, result))
+    }
+}
+
+impl<T, E> Drop for Ordered<T, E> {
+    fn drop(&mut self) {
+        cancel_queued(self.handles.iter().map(|(_, handle)| handle));
+    }
+}
+
+/// In flight, collected as they settle. Dropping it cancels what is queued.
+struct Unordered<T, E> {
+    in_flight: InFlight<T, E>,
+}
+
+impl<T, E> Unordered<T, E> {
+    fn new() -> Self {
+        Unordered { in_flight: InFlight::new() }
+    }
+}
+
+impl<T, E> Drop for Unordered<T, E> {
+    fn drop(&mut self) {
+        cancel_queued(self.in_flight.handles());
+    }
+}
+
+fn cancel_queued<'h, T: 'h, E: 'h>(handles: impl Iterator<Item = &'h Handle<T, E>>) {
+    for cell in handles.filter_map(Handle::cell) {
+        settle::cancel_queued(cell, Cause::Group, Who::Caller);
+    }
+}
+
+/// What all items of one map share.
+struct Job<F> {
+    f: F,
+    first_failure: Arc<FirstFailure>,
+}
+
+/// One item, as work. Refused, it gives the item back.
+pub(crate) struct Apply<X, F> {
+    job: Arc<Job<F>>,
+    key: u64,
+    item: X,
+}
+
+impl<X: Send, T: Send, E: Send, F: Fn(X) -> Result<T, E> + Send + Sync> Work for Apply<X, F> {
+    type Value = T;
+    type Error = E;
+    type Closure = X;
+
+    fn run(self, _: *mut (), _: &Cx) -> Result<T, E> {
+        let Apply { job, key, item } = self;
+        // From inside the task: the reader may be asleep, or far behind.
+        match quietly(|| (job.f)(item)) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                job.first_failure.at(key);
+                Err(error)
+            }
+            Err(panic) => {
+                job.first_failure.at(key);
+                panic.resume()
+            }
+        }
+    }
+
+    fn into_closure(self) -> X {
+        self.item
+    }
+}
+
+/// Stops the items behind the first that fails.
+#[derive(Default)]
+struct FirstFailure {
+    has_come: AtomicBool,
+    state: Lock<Behind>,
+}
+
+#[derive(Default)]
+struct Behind {
+    failed: Option<u64>,
+    /// Those that may be queued, oldest first.
+    cells: VecDeque<(u64, CellRef)>,
+}
+
+impl FirstFailure {
+    fn has_come(&self) -> bool {
+        self.has_come.load(Relaxed)
+    }
+
+    fn is_before(&self, key: u64) -> bool {
+        self.state.lock().failed.is_some_and(|failed| failed < key)
+    }
+
+    /// An item was accepted.
+    fn watch(&self, key: u64, cell: CellRef) {
+        let too_late = {
+            let mut behind = self.state.lock();
+            // Tasks start in order, so those that have are at the front.
+            while behind.cells.front().is_some_and(|(_, cell)| !cell.is_queued()) {
+                behind.cells.pop_front();
+            }
+            behind.cells.push_back((key, cell));
+            behind.failed.is_some_and(|failed| failed < key)
+        };
+        if too_late {
+            settle::cancel_queued(cell, Cause::Group, Who::Caller);
+        }
+    }
+
+    /// This item has failed.
+    fn at(&self, key: u64) {
+        self.has_come.store(true, Relaxed);
+        let cells = {
+            let mut behind = self.state.lock();
+            behind.failed = Some(behind.failed.map_or(key, |failed| failed.min(key)));
+            std::mem::take(&mut behind.cells)
+        };
+        for (_, cell) in cells.into_iter().filter(|(later, _)| *later > key) {
+            settle::cancel_queued(cell, Cause::Group, Who::Caller);
+        }
+    }
+}
+
+impl<I: Iterator, T, E> fmt::Debug for Map<'_, I, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.show("Map", self.in_flight.handles.len(), f)
+    }
+}
+
+impl<I: Iterator, T, E> fmt::Debug for MapAsCompleted<'_, I, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let in_flight = self.first.handles.len() + self.rest.in_flight.len();
+        self.source.show("MapAsCompleted", in_flight, f)
+    }
+}
+
+impl<I: Iterator, T, E> Source<'_, I, T, E> {
+    fn show(&self, name: &str, in_flight: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("pool", &self.core.name)
+            .field("window", &self.window)
+            .field("in_flight", &in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for MapError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MapError::Task(error) => fmt::Display::fmt(error, f),
+            MapError::Refused(reason) => write!(f, "an item was refused: {reason}"),
+        }
+    }
+}
+
+impl<E: fmt::Display + fmt::Debug> Error for MapError<E> {}

@@ -1,0 +1,264 @@
+//! Map over a slice: a few tasks share the items.
+
+use std::error::Error;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::admission::Patience;
+use crate::core::{Core, HARD};
+use crate::cx::Cx;
+use crate::frames;
+use crate::job::WithCx;
+use crate::outcome::Cause;
+use crate::panics::{Panic, quietly};
+use crate::pool::Pool;
+use crate::ranges::Ranges;
+use crate::refused::Reason;
+use crate::scope::Scope;
+use crate::sync::Lock;
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::task::Offer;
+use crate::token::Token;
+
+/// What [`Pool::map_slice`] returns when a result is missing.
+pub struct SliceError<T> {
+    /// One for each item; `None` if it panicked or was not run.
+    pub results: Vec<Option<T>>,
+    /// The numbers of the items that panicked, and their panics.
+    pub panics: Vec<(usize, Panic)>,
+    /// Why items were not run, if some were not: the pool is closed, or is being stopped.
+    pub refused: Option<Reason>,
+}
+
+impl<S: 'static> Pool<S> {
+    /// Runs `f` on each item of a slice, which it may borrow, and returns the results in
+    /// order. Blocks.
+    ///
+    /// At most one task per worker shares the items: each takes one at a time, and who has
+    /// none left takes over half of somebody's, so nothing waits behind a long item. That
+    /// makes it the cheapest way to run many short items: no task, queue place or wake-up for
+    /// each. They are counted as `items`, and the pool's `task_timeout` does not apply.
+    ///
+    /// A panic costs the one item. A Hard shutdown ends it between two items; Light and Soft
+    /// let it finish. Inside a task of the pool that task takes part, so it also works on
+    /// one worker.
+    ///
+    /// ```
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("lengths").workers(2).build()?;
+    /// let words = ["tide".to_string(), "gate".to_string(), "!".to_string()];
+    /// assert_eq!(pool.map_slice(&words, |word| word.len())?, [4, 4, 1]);
+    /// pool.shutdown(Shutdown::default())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn map_slice<I, T, F>(&self, items: &[I], f: F) -> Result<Vec<T>, SliceError<T>>
+    where
+        I: Sync,
+        T: Send,
+        F: Fn(&I) -> T + Sync,
+    {
+        let mut results = Vec::with_capacity(items.len());
+        // Longer slices than a range can count go in several rounds.
+        for (round, part) in items.chunks(u32::MAX as usize).enumerate() {
+            let before = round * u32::MAX as usize;
+            match self.map_part(part, &f) {
+                Ok(more) if results.is_empty() => results = more,
+                Ok(more) => results.extend(more),
+                Err(mut error) => {
+                    let rest = items.len() - before - part.len();
+                    error.results.splice(0..0, results.into_iter().map(Some));
+                    error.results.extend((0..rest).map(|_| None));
+                    error.panics.iter_mut().for_each(|(item, _)| *item += before);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    fn map_part<I, T, F>(&self, items: &[I], f: &F) -> Result<Vec<T>, SliceError<T>>
+    where
+        I: Sync,
+        T: Send,
+        F: Fn(&I) -> T + Sync,
+    {
+        let core = self.core();
+        let mut results = Vec::with_capacity(items.len());
+        results.resize_with(items.len(), MaybeUninit::uninit);
+        let participants = core.target().clamp(1, items.len().max(1));
+        let sharing = Sharing {
+            core,
+            items,
+            f,
+            places: Places(results.as_mut_ptr()),
+            ranges: Ranges::new(items.len() as u32, participants),
+            left: AtomicU64::new(items.len() as u64),
+            to_come: AtomicU64::new(participants as u64),
+            enough: Token::new(),
+            ended: Lock::new(Ended::default()),
+        };
+        let refused = self.scope(|scope| sharing.share_out(scope, participants));
+        let complete = sharing.left.load(SeqCst) == 0;
+        let Ended { filled, mut panics } = std::mem::take(&mut *sharing.ended.lock());
+        if complete && panics.is_empty() {
+            return Ok(all_filled(results));
+        }
+        let mut found: Vec<Option<T>> = results.iter().map(|_| None).collect();
+        for place in filled.into_iter().flatten() {
+            // SAFETY: a participant has filled it, and each place is listed once.
+            found[place as usize] = Some(unsafe { results[place as usize].assume_init_read() });
+        }
+        let refused = if complete { None } else { Some(refused.unwrap_or(Reason::Closed)) };
+        panics.sort_by_key(|(item, _)| *item);
+        Err(SliceError { results: found, panics, refused })
+    }
+}
+
+/// Every place is filled.
+fn all_filled<T>(results: Vec<MaybeUninit<T>>) -> Vec<T> {
+    let mut results = ManuallyDrop::new(results);
+    // SAFETY: same layout, same allocation, and all of it is initialised.
+    unsafe { Vec::from_raw_parts(results.as_mut_ptr().cast(), results.len(), results.capacity()) }
+}
+
+/// One slice, while it is being worked on.
+struct Sharing<'a, I, T, F> {
+    core: &'a Arc<Core>,
+    items: &'a [I],
+    f: &'a F,
+    places: Places<T>,
+    ranges: Ranges,
+    /// Items that nobody has finished.
+    left: AtomicU64,
+    /// Participants that have neither begun nor been refused.
+    to_come: AtomicU64,
+    /// Tells those that there is nothing left: they may be queued, or wait for room.
+    enough: Token,
+    ended: Lock<Ended>,
+}
+
+/// Where results go. Each place is written by the one participant that took its item.
+struct Places<T>(*mut MaybeUninit<T>);
+
+// SAFETY: by the rule above no two threads touch the same place, and `T` changes threads.
+unsafe impl<T: Send> Sync for Places<T> {}
+
+#[derive(Default)]
+struct Ended {
+    filled: Vec<Range<u32>>,
+    panics: Vec<(usize, Panic)>,
+}
+
+impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
+    /// Gets the participants going; the reason if one was refused.
+    fn share_out<'scope, S: 'static>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_, S>,
+        participants: usize,
+    ) -> Option<Reason> {
+        let inside = frames::depth(self.core.address()) > 0;
+        let patience = if inside { Patience::Try } else { Patience::Room };
+        let (mut refused, mut helpers) = (None, 0);
+        for me in usize::from(inside)..participants {
+            if self.left.load(SeqCst) == 0 || refused.is_some() {
+                break;
+            }
+            let offer = Offer {
+                token: Some(&self.enough),
+                cause: Cause::Group,
+                patience,
+                timeout: Some(Duration::MAX),
+                ..Offer::default()
+            };
+            let work = WithCx(move |cx: &Cx| self.take_part(me, || cx.stopping()));
+            match scope.offer_item(work, offer) {
+                Ok(helper) => {
+                    helper.detach();
+                    helpers += 1;
+                }
+                Err(not_taken) => refused = Some(not_taken.reason()),
+            }
+        }
+        let missing = participants - usize::from(inside) - helpers;
+        self.to_come.fetch_sub(missing as u64, SeqCst);
+        if inside {
+            self.take_part(0, || self.core.flags.load(SeqCst) & HARD != 0);
+        }
+        self.end_if_done();
+        refused
+    }
+
+    fn end_if_done(&self) {
+        if self.left.load(SeqCst) == 0 && self.to_come.load(SeqCst) > 0 {
+            self.enough.cancel();
+        }
+    }
+
+    /// Runs items until there are none.
+    fn take_part(&self, me: usize, stopping: impl Fn() -> bool) {
+        self.to_come.fetch_sub(1, SeqCst);
+        let mut ended = Ended::default();
+        let (mut run, mut done) = (0..0, 0);
+        while !stopping()
+            && let Some(at) = self.ranges.take(me)
+        {
+            match quietly(|| (self.f)(&self.items[at as usize])) {
+                Ok(value) => {
+                    // SAFETY: the item is ours, so its place is, and lies in the vector.
+                    unsafe { (*self.places.0.add(at as usize)).write(value) };
+                    if run.end != at {
+                        ended.filled.push(std::mem::replace(&mut run, at..at));
+                    }
+                    run.end = at + 1;
+                }
+                Err(panic) => ended.panics.push((at as usize, panic)),
+            }
+            done += 1;
+        }
+        ended.filled.push(run);
+        {
+            let mut all = self.ended.lock();
+            all.filled.append(&mut ended.filled);
+            all.panics.append(&mut ended.panics);
+        }
+        self.core.ledger.items.fetch_add(done, SeqCst);
+        self.left.fetch_sub(done, SeqCst);
+        self.end_if_done();
+    }
+}
+
+impl<T> fmt::Debug for SliceError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SliceError")
+            .field("items", &self.results.len())
+            .field("panics", &self.panics)
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Display for SliceError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.results.len();
+        if let Some((item, panic)) = self.panics.first() {
+            let count = self.panics.len();
+            return write!(
+                f,
+                "{count} of {all} items panicked, among them item {item}: {}",
+                panic.message()
+            );
+        }
+        let done = self.results.iter().flatten().count();
+        match self.refused {
+            Some(reason) => write!(f, "{done} of {all} items were run: {reason}"),
+            None => write!(f, "{done} of {all} items were run"),
+        }
+    }
+}
+
+impl<T> Error for SliceError<T> {}
