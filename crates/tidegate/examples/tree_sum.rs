@@ -34,17 +34,14 @@ fn sum(pool: &Pool, node: &Node) -> u64 {
         let only = node.left.as_ref().or(node.right.as_ref());
         return node.value + only.map_or(0, |only| sum(pool, only));
     };
-    // A place on this stack instead of a handle: a wait for a handle may nest 64 deep, the
-    // end of a scope as deep as the stack goes (a few KiB each; see `Builder::stack_size`).
-    let mut left_sum = None;
-    let right_sum = pool.scope(|s| {
-        if let Err(refused) = s.spawn(|| left_sum = Some(sum(pool, left))) {
-            refused.into_work()(); // the pool takes no more: do it here
-        }
-        sum(pool, right)
-    });
-    // A shutdown can cancel a queued task; the scope ends then, and the place stays empty.
-    node.value + left_sum.expect("nobody shuts the pool down meanwhile") + right_sum
+    pool.scope(|s| {
+        let left = s.submit(|| sum(pool, left)).expect("the pool is open");
+        let right = sum(pool, right);
+        // Still queued, it runs here, on top of this task, however deep that goes: allow a few
+        // KiB of stack for each level (`Builder::stack_size`).
+        let left = left.wait().expect("nobody shuts the pool down meanwhile");
+        node.value + left + right
+    })
 }
 
 fn sum_alone(node: &Node) -> u64 {

@@ -21,8 +21,10 @@ use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// How exactly limits are kept: two looks are at least this far apart.
 const RESOLUTION: Duration = Duration::from_millis(1);
-/// A look at a long queue takes a while: at most every so many times as long.
+/// A look at a long queue takes a while: at most every so many times as long. But no longer
+/// than this: it may have been held up by the scheduler, not by the queue.
 const SHARE: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Limits {
@@ -57,7 +59,8 @@ impl Limits {
 
     /// `next`: the earliest that has not passed. `took`: how long the look was.
     pub(crate) fn end_look(&self, next: Ticks, now: Ticks, took: Duration) {
-        self.next_look.store(now.after(RESOLUTION.max(took * SHARE)).0, Relaxed);
+        let pause = took.saturating_mul(SHARE).clamp(RESOLUTION, LONGEST_PAUSE);
+        self.next_look.store(now.after(pause).0, Relaxed);
         self.earliest.fetch_min(next.0, SeqCst);
     }
 }
@@ -91,6 +94,9 @@ mod tests {
         assert_eq!(limits.due(), Ticks(60 * MS), "far enough away");
         assert!(limits.note(Ticks(7 * MS)));
         assert_eq!(limits.due(), Ticks(26 * MS), "a long look is not repeated at once");
+        limits.begin_look();
+        limits.end_look(Ticks(30 * MS), Ticks(26 * MS), Duration::from_secs(5));
+        assert_eq!(limits.due(), Ticks(126 * MS), "nor put off for ever");
     }
 
     #[test]

@@ -222,6 +222,16 @@ fn tree_sum(pool: &Pool, tree: Option<&Node>) -> u64 {
     node.value + left.expect("nobody cancels it") + right
 }
 
+/// The same with a handle for the left side.
+fn tree_sum_by_handle(pool: &Pool, tree: Option<&Node>) -> u64 {
+    let Some(node) = tree else { return 0 };
+    pool.scope(|s| {
+        let left = s.submit(|| tree_sum_by_handle(pool, node.left.as_deref())).unwrap();
+        let right = tree_sum_by_handle(pool, node.right.as_deref());
+        node.value + left.wait().expect("nobody cancels it") + right
+    })
+}
+
 fn bush(depth: u64) -> Node {
     let side = || (depth > 1).then(|| Box::new(bush(depth - 1)));
     Node { value: 1, left: side(), right: side() }
@@ -238,14 +248,16 @@ fn vine(length: u64, turns: bool) -> Node {
 
 #[test]
 fn tree_sum_on_one_worker_and_on_eight() {
-    // The vines nest deeper than the 64 that a wait for a handle may; each level takes a few
-    // KiB of the worker's stack.
+    // The vines nest deeper than the 64 that a wait for a plain handle may; each level takes a
+    // few KiB of the worker's stack.
     on_one_worker_and_on_eight(|pool| {
         let trees = [(bush(11), 2_047), (vine(150, false), 150), (vine(150, true), 150)];
         for (tree, nodes) in &trees {
             let inside = pool.scope(|s| s.submit(|| tree_sum(pool, Some(tree))).unwrap().wait());
             assert_eq!(inside.unwrap(), *nodes);
             assert_eq!(tree_sum(pool, Some(tree)), *nodes);
+            let sum = || tree_sum_by_handle(pool, Some(tree));
+            assert_eq!(pool.scope(|s| s.submit(sum).unwrap().wait()).unwrap(), *nodes);
         }
     });
 }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tidegate::{
-    Handle, Mode, Pool, PoolState, Reason, Shutdown, Snapshot, StopWorker, WorkerState,
+    Clock, Handle, ManualClock, Mode, Pool, PoolState, Reason, Shutdown, Snapshot, StopWorker,
+    WorkerState,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,10 @@ enum End {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Submit,
+    /// With limits in the queue and of the run, in milliseconds.
+    SubmitLimited(u64, u64),
+    /// So many milliseconds pass.
+    Advance(u64),
     /// Let the running task at this position (modulo) end.
     Finish(usize, End),
     /// Cancel the n-th open task (modulo), queued or running.
@@ -39,6 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
     let end = prop_oneof![Just(End::Value), Just(End::Error), Just(End::Panic)];
     prop_oneof![
         6 => Just(Step::Submit),
+        2 => (1..20u64, 1..20u64).prop_map(|(queue, run)| Step::SubmitLimited(queue, run)),
+        2 => (1..15u64).prop_map(Step::Advance),
         4 => (0..8usize, end).prop_map(|(n, end)| Step::Finish(n, end)),
         3 => (0..8usize).prop_map(Step::Cancel),
         1 => Just(Step::Pause),
@@ -59,6 +66,11 @@ struct Open {
     end: Sender<End>,
     number: u32,
     told: bool,
+    /// How long it may run; then, when its time in the queue, or its run, is over.
+    run_limit: Option<u64>,
+    until: Option<u64>,
+    /// Its code has begun: from then on its limit counts.
+    begun: Receiver<()>,
 }
 
 #[derive(Default, Debug, PartialEq, Eq, Clone)]
@@ -68,6 +80,7 @@ struct Counts {
     completed: u64,
     failed: u64,
     panicked: u64,
+    timed_out: u64,
     cancelled: u64,
     full: u64,
     closed: u64,
@@ -80,6 +93,7 @@ fn counts(s: &Snapshot) -> Counts {
         completed: s.completed,
         failed: s.failed,
         panicked: s.panicked,
+        timed_out: s.timed_out,
         cancelled: s.cancelled,
         full: s.refused.full,
         closed: s.refused.closed,
@@ -88,6 +102,8 @@ fn counts(s: &Snapshot) -> Counts {
 
 struct World {
     pool: Pool,
+    clock: ManualClock,
+    now: u64,
     workers: usize,
     queue: usize,
     paused: bool,
@@ -100,7 +116,9 @@ struct World {
 
 impl World {
     fn new(workers: usize, queue: usize) -> World {
+        let (clock, hands) = Clock::manual();
         let pool = Pool::builder("property")
+            .clock(clock)
             .workers(workers)
             .queue(queue)
             .grace(Duration::from_secs(600))
@@ -110,6 +128,8 @@ impl World {
             .unwrap();
         let world = World {
             pool,
+            clock: hands,
+            now: 0,
             workers,
             queue,
             paused: false,
@@ -126,7 +146,8 @@ impl World {
     /// The model's own scheduler: as many as there are workers run, oldest first.
     fn start_what_can(&mut self) {
         while !self.paused && self.running.len() < self.workers {
-            let Some(next) = self.waiting.pop_front() else { break };
+            let Some(mut next) = self.waiting.pop_front() else { break };
+            next.until = next.run_limit.map(|limit| self.now + limit);
             self.running.push(next);
         }
         self.expected.queued = self.waiting.len() as u64;
@@ -155,7 +176,9 @@ impl World {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Submit => self.submit(),
+            Step::Submit => self.submit(None),
+            Step::SubmitLimited(queue, run) => self.submit(Some((queue, run))),
+            Step::Advance(by) => self.advance(by),
             Step::Finish(n, end) => self.finish(n, end),
             Step::Cancel(n) => self.cancel(n),
             Step::Pause => {
@@ -177,23 +200,59 @@ impl World {
         self.at_rest();
     }
 
-    fn submit(&mut self) {
+    /// The supervisor settles what is overdue in the queue; what runs too long is told.
+    fn advance(&mut self, by: u64) {
+        for task in &self.running {
+            let _ = task.begun.recv(); // at once from the second time on: the sender is gone
+        }
+        self.now += by;
+        self.clock.advance(Duration::from_millis(by));
+        let overdue = |task: &Open| task.until.is_some_and(|until| until <= self.now);
+        let (late, waiting) = self.waiting.drain(..).partition::<Vec<_>, _>(overdue);
+        self.waiting = waiting.into();
+        for task in late {
+            assert!(task.handle.wait().unwrap_err().is_timed_out());
+            self.expected.timed_out += 1;
+        }
+    }
+
+    fn is_overdue(&self, task: &Open) -> bool {
+        task.until.is_some_and(|until| until <= self.now)
+    }
+
+    fn submit(&mut self, limits: Option<(u64, u64)>) {
         let (end, word): (_, Receiver<End>) = channel();
         let number = self.next;
-        let work = move || match word.recv().unwrap_or(End::Value) {
+        let (begins, begun) = channel();
+        let word = move || {
+            drop(begins);
+            word.recv().unwrap_or(End::Value)
+        };
+        let work = move || match word() {
             End::Value => Ok(number),
             End::Error => Err("error"),
             End::Panic => std::panic::resume_unwind(Box::new("panic")),
         };
-        match self.pool.try_submit_result(work) {
+        let offered = match limits {
+            None => self.pool.try_submit_result(work).map_err(|refused| refused.reason()),
+            Some((queue, run)) => {
+                let task = self.pool.task("limited").timeout(Duration::from_millis(run));
+                let task = task.queue_timeout(Duration::from_millis(queue));
+                task.try_submit_result(move |_| work()).map_err(|refused| refused.reason())
+            }
+        };
+        match offered {
             Ok(handle) => {
                 assert!(!self.closed, "a closed pool accepted");
                 self.next += 1;
-                self.waiting.push_back(Open { handle, end, number, told: false });
+                let until = limits.map(|(queue, _)| self.now + queue);
+                let run_limit = limits.map(|(_, run)| run);
+                let told = false;
+                self.waiting.push_back(Open { handle, end, number, told, run_limit, until, begun });
                 self.start_what_can();
                 assert!(self.waiting.len() <= self.queue, "one too many waits");
             }
-            Err(refused) => match refused.reason() {
+            Err(reason) => match reason {
                 Reason::Closed => {
                     assert!(self.closed);
                     self.expected.closed += 1;
@@ -213,8 +272,13 @@ impl World {
         }
         let task = self.running.remove(n % self.running.len());
         task.end.send(end).unwrap();
+        let late = self.is_overdue(&task);
         let outcome = task.handle.wait();
         match end {
+            End::Value | End::Error if late => {
+                assert!(outcome.unwrap_err().is_timed_out(), "a limit is strict");
+                self.expected.timed_out += 1;
+            }
             End::Value => {
                 assert_eq!(outcome.unwrap(), task.number);
                 self.expected.completed += 1;
@@ -245,7 +309,9 @@ impl World {
         let n = n % open;
         if n < self.running.len() {
             let first_time = !std::mem::replace(&mut self.running[n].told, true);
-            assert_eq!(self.running[n].handle.cancel(), first_time, "told once");
+            let told_now = self.running[n].handle.cancel();
+            // Beyond its limit the supervisor tells it too, and may be faster.
+            assert!(told_now == first_time || self.is_overdue(&self.running[n]), "told once");
             return;
         }
         let task = self.waiting.remove(n - self.running.len()).unwrap();
@@ -286,8 +352,15 @@ impl World {
         }
         for task in self.running.drain(..) {
             task.end.send(End::Value).unwrap();
-            assert_eq!(task.handle.wait().unwrap(), task.number);
-            self.expected.completed += 1;
+            let outcome = task.handle.wait();
+            // Those that waited until now have just begun.
+            if task.until.is_some_and(|until| until <= self.now) {
+                assert!(outcome.unwrap_err().is_timed_out());
+                self.expected.timed_out += 1;
+            } else {
+                assert_eq!(outcome.unwrap(), task.number);
+                self.expected.completed += 1;
+            }
         }
         let report = closing.join().unwrap();
         assert!(report.is_success(), "{report}");

@@ -178,7 +178,7 @@ pub(crate) fn G3_dropping_a_map_cancels_what_is_queued(cx: &Ctx) {
     let busy = occupy(&pool, cx.workers());
     let (item, drops) = Tracked::new();
     let items = std::iter::once(item).chain(std::iter::repeat_with(Tracked::default));
-    let mut map = pool.map(items, |item| drop(item)).window(5);
+    let mut map = pool.map(items, drop).window(5);
     let reader = in_background(move || map.next().is_some());
     eventually("the window is queued", || pool.snapshot().queued == 5);
     busy.open();
