@@ -201,6 +201,14 @@ macro_rules! for_each_test {
         groups::G1_a_waiter_inside_runs_what_is_added_meanwhile "G1" [Native] [];
         groups::R8_a_fork_is_never_refused_however_deep "R8" [Native] [];
         groups::G1_waiting_for_a_group_from_inside_it_would_deadlock "G1" [Native] [];
+        groups::G1_a_member_that_runs_inline_knows_its_group "G1" [Native] [];
+        groups::hazard_37_errors_that_panic_when_dropped_do_not_hold_up_a_group "G1" [Native] [37];
+        groups::G1_the_deadline_also_ends_the_wait_for_room "G1" [Native] [8];
+        groups::G1_inside_the_limit_holds_too "G1" [Native] [];
+        groups::G1_a_cancel_of_its_own_token_is_no_failure "G1" [Native] [];
+        groups::O6_failures_of_a_dropped_group_are_told "O6" [Native] [37];
+        groups::G1_groups_nest_deeply "G1" [Native] [];
+        groups::G1_only_one_wait_returns_the_failures "G1" [Native] [];
         groups::G1_inside_a_group_works_while_the_pool_drains "G1" [Native] [];
         groups::G1_dropping_a_group_cancels_and_detaches "G1" [Native] [];
         groups::G1_an_evicted_task_is_a_failure "G1" [Native] [];
@@ -218,6 +226,8 @@ macro_rules! for_each_test {
         scopes::G2_a_refusal_gives_borrowing_work_back "G2" [Native] [];
         scopes::G2_tasks_may_submit_to_their_own_scope "G2" [Native] [];
         scopes::G2_the_end_of_a_scope_inside_runs_what_is_added_meanwhile "G2" [Native] [];
+        scopes::G2_the_panic_of_a_scope_is_the_one_nobody_saw "G2" [Native] [];
+        scopes::G2_a_scoped_task_hears_that_it_should_stop "G2" [Native] [];
         scopes::hazard_61_bodies_that_panic_in_every_phase "G2" [Native] [61];
         // maps.rs
         maps::G3_results_come_in_the_order_of_the_items "G3" [Native] [];
@@ -234,6 +244,11 @@ macro_rules! for_each_test {
         maps::G3_a_map_in_a_scope_borrows "G3" [Native] [];
         maps::G3_a_failing_map_in_a_scope_leaves_nothing_behind "G3" [Native] [];
         maps::G3_a_map_waits_for_room_whatever_the_policy "G3" [Native] [];
+        maps::G3_a_result_that_is_ready_does_not_wait_for_room "G3" [Native] [];
+        maps::G3_nothing_comes_after_an_error "G3" [Native] [];
+        maps::G3_maps_nest_deeply_inside_the_pool "G3" [Native] [];
+        maps::G3_a_map_inside_a_pool_with_state_is_refused "G3" [Native] [];
+        maps::G3_no_item_is_starved_inside_the_pool "G3" [Native] [];
         // slices.rs
         slices::G3_a_slice_gives_one_result_each_in_order "G3" [Native] [];
         slices::G3_nothing_is_stranded_behind_a_long_item "G3" [Native] [];
@@ -241,6 +256,7 @@ macro_rules! for_each_test {
         slices::G3_a_slice_inside_the_pool "G3" [Native] [];
         slices::G3_a_slice_stays_within_the_workers "G3" [Native] [];
         slices::G3_a_slice_does_not_wait_for_busy_workers "G3" [Native] [];
+        slices::G3_a_slice_that_is_pushed_out_comes_again "G3" [Native] [];
         slices::G3_a_slice_of_a_closed_pool_is_refused "G3" [Native] [];
         slices::G3_a_hard_shutdown_ends_a_slice_between_items "G3" [Native] [];
         slices::G3_a_bulk_is_as_many_spawns_in_order "G3" [Native] [];

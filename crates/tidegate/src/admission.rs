@@ -43,6 +43,8 @@ pub(crate) enum Patience {
     /// A map, which asks for as much as there is room for: inside as `Fork`, outside it waits
     /// whatever the policy.
     Room,
+    /// Inside a task of the pool: on top of it, although there may be room.
+    Inline,
 }
 
 impl Core {
@@ -90,7 +92,8 @@ impl Core {
             // The one way that can use the slot: wait with the closure in hand.
             OnFull::Wait(limit) => {
                 let mut job = InlineJob::new(work).ok();
-                let waited = self.wait_for_room(limit, patience, None, |standing| {
+                let own = self.own_deadline(patience);
+                let waited = self.wait_for_room(limit, own, None, |standing| {
                     let offered = job.take().expect("a refused job is put back");
                     self.queue.push_inline(offered, standing).map_err(|(why, back)| {
                         job = Some(back);
@@ -151,11 +154,18 @@ impl Core {
             let reason = if self.queue.is_closed() { Reason::Closed } else { Reason::Cancelled };
             return Err(self.refuse(reason, work));
         }
+        let inside_with_state =
+            || self.config.worker_state.is_some() && frames::depth(self.address()) > 0;
+        if offer.patience == Patience::Room && inside_with_state() {
+            // Nobody could run it while its worker waits for it (W1).
+            return Err(self.refuse(Reason::WouldDeadlock, work));
+        }
         let cell = depot::take();
         let has_extras = offer.external_id.is_some()
             || offer.on_outcome.is_some()
             || offer.token.is_some()
-            || offer.total_timeout.is_some();
+            || offer.total_timeout.is_some()
+            || offer.until.is_some();
         if has_extras {
             let mut extras = extras::of_or_new(cell).lock();
             extras.external_id = offer.external_id.take();
@@ -167,7 +177,11 @@ impl Core {
         let borrows = offer.borrows;
         let label = Label { name: offer.name, handle, extras: has_extras, run_limit, borrows };
         cell.fill(&OpsOf::<W>::OPS, self.address(), label, write);
-        match self.push_cell(cell, Standing::Newcomer, &offer) {
+        let pushed = match offer.patience {
+            Patience::Inline => Err(NoRoom::Full),
+            _ => self.push_cell(cell, Standing::Newcomer, &offer),
+        };
+        match pushed {
             Ok(()) => self.task_added(),
             Err(why) => {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
@@ -189,8 +203,8 @@ impl Core {
     #[inline]
     fn run_limit(&self, offer: &Offer<'_>) -> Option<Duration> {
         let run = offer.timeout.or(self.config.task_timeout);
-        let other = offer.queue_timeout.or(offer.total_timeout);
-        let limited = run.is_some_and(|d| d != Duration::MAX) || other.is_some();
+        let other = offer.queue_timeout.or(offer.total_timeout).is_some() || offer.until.is_some();
+        let limited = run.is_some_and(|d| d != Duration::MAX) || other;
         limited.then(|| run.unwrap_or(Duration::MAX))
     }
 
@@ -202,18 +216,25 @@ impl Core {
         standing: Standing,
         offer: &Offer<'_>,
     ) -> Result<(), NoRoom> {
-        let Some(limit) = offer.queue_timeout.or(offer.total_timeout) else {
+        if offer.queue_timeout.is_none() && offer.total_timeout.is_none() && offer.until.is_none() {
             return self.queue.push_cell(cell, standing);
-        };
+        }
         let now = self.clock.now();
-        let at = now.after(offer.total_timeout.map_or(limit, |total| total.min(limit)));
+        let run_until = self.run_until(offer, now);
+        let at = offer.queue_timeout.map_or(Ticks::NEVER, |limit| now.after(limit)).min(run_until);
         cell.limit_queue(at);
-        if let Some(total) = offer.total_timeout {
-            extras::of_or_new(cell).lock().run_until = Some(now.after(total));
+        if run_until != Ticks::NEVER {
+            extras::of_or_new(cell).lock().run_until = Some(run_until);
         }
         self.queue.push_cell(cell, standing)?;
         self.watch_limit(at);
         Ok(())
+    }
+
+    /// When queue and run together must be over, for a task that is accepted now.
+    fn run_until(&self, offer: &Offer<'_>, now: Ticks) -> Ticks {
+        let total = offer.total_timeout.map_or(Ticks::NEVER, |total| now.after(total));
+        total.min(offer.until.unwrap_or(Ticks::NEVER))
     }
 
     /// The supervisor must look no later than `at`.
@@ -249,7 +270,7 @@ impl Core {
     ) -> Result<(), Reason> {
         let depth = frames::depth(self.address());
         // A worker whose state is in use can't run a second task.
-        let forks = matches!(offer.patience, Patience::Fork | Patience::Room)
+        let forks = matches!(offer.patience, Patience::Fork | Patience::Room | Patience::Inline)
             && depth > 0
             && self.config.worker_state.is_none()
             && self.flags.load(SeqCst) & HARD == 0;
@@ -258,6 +279,8 @@ impl Core {
         }
         let (policy, inside) = match offer.patience {
             _ if forks => (WhenFull::CallerRuns, Inside::RunInline),
+            Patience::Inline if self.config.worker_state.is_none() => return Err(Reason::Closed),
+            Patience::Inline => return Err(Reason::WouldDeadlock),
             Patience::Room => (WhenFull::Wait, Inside::Refuse),
             _ => (self.config.when_full, self.config.inside),
         };
@@ -266,7 +289,9 @@ impl Core {
         match decide::on_full(policy, inside, may_wait, depth, deepest) {
             OnFull::Refuse(reason) => Err(reason),
             OnFull::Wait(limit) => {
-                self.wait_for_room(limit, offer.patience, offer.token, |standing| {
+                let own =
+                    self.own_deadline(offer.patience).min(offer.until.unwrap_or(Ticks::NEVER));
+                self.wait_for_room(limit, own, offer.token, |standing| {
                     self.push_cell(cell, standing, offer)
                 })
             }
@@ -313,8 +338,9 @@ impl Core {
     /// CallerRuns and RunInline: a task of the pool, on this thread.
     fn run_on_this_thread(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
         self.ledger.accepted.fetch_add(1, SeqCst);
-        if let Some(total) = offer.total_timeout {
-            extras::of_or_new(cell).lock().run_until = Some(self.clock.now().after(total));
+        let run_until = self.run_until(offer, self.clock.now());
+        if run_until != Ticks::NEVER {
+            extras::of_or_new(cell).lock().run_until = Some(run_until);
         }
         // The cell was never offered to a queue, so nobody can be there first.
         let claimed = cell.claim_start();
@@ -348,20 +374,24 @@ impl Core {
         });
     }
 
+    /// Until when whoever offers is ready to wait.
+    fn own_deadline(&self, patience: Patience) -> Ticks {
+        let now = self.clock.now();
+        match patience {
+            Patience::Until(at) => now.after(at.saturating_duration_since(Instant::now())),
+            Patience::For(d) => now.after(d),
+            _ => Ticks::NEVER,
+        }
+    }
+
     fn wait_for_room(
         &self,
         limit: Duration,
-        patience: Patience,
+        own_deadline: Ticks,
         token: Option<&crate::token::Token>,
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
     ) -> Result<(), Reason> {
-        let now = self.clock.now();
-        let own = match patience {
-            Patience::Until(at) => now.after(at.saturating_duration_since(Instant::now())),
-            Patience::For(d) => now.after(d),
-            Patience::Policy | Patience::Try | Patience::Fork | Patience::Room => Ticks::NEVER,
-        };
-        let deadline = now.after(limit).min(own);
+        let deadline = self.clock.now().after(limit).min(own_deadline);
         let waited = with_parker(|parker, waker| {
             let _woken_by = token.map(|t| t.register(Listener::Waker(waker.clone())));
             let cancelled = || token.is_some_and(crate::token::Token::is_cancelled);

@@ -28,7 +28,7 @@ impl<S: 'static> Pool<S> {
     /// Up to 16 at a time take their places in the queue with one step and one look for a
     /// sleeping worker. They are pulled before that, so a panic of the iterator loses at most
     /// 15 closures that no one has accepted. When one is refused, those before it have been
-    /// accepted, and it comes back with all that follow.
+    /// accepted, and it comes back with all that follow; that counts as one refusal.
     ///
     /// ```
     /// use std::sync::Arc;

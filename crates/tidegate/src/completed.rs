@@ -46,9 +46,10 @@ impl<T, E> InFlight<T, E> {
 
     /// The next that has settled; waits for it. None if nothing is in flight.
     ///
-    /// Inside a task of the pool it runs one of its own queued tasks instead of waiting.
+    /// Inside a task of the pool it runs the oldest of its own queued tasks instead of waiting,
+    /// also when that one has fallen far behind: nobody else may be there to run it.
     pub(crate) fn next(&mut self, core: &Arc<Core>) -> Option<(u64, Handle<T, E>)> {
-        if frames::depth(core.address()) > 0 && self.settled.state.lock().0.is_empty() {
+        if frames::depth(core.address()) > 0 && (!self.has_settled() || self.lags_behind()) {
             let _ = self.handles.values().any(|handle| handle.run_inside(core));
         }
         with_parker(|parker, waker| {
@@ -83,6 +84,13 @@ impl<T, E> InFlight<T, E> {
             Some(key) => Poll::Ready(Some(self.take(key))),
             None => Poll::Pending,
         }
+    }
+
+    fn lags_behind(&self) -> bool {
+        const FAR: u64 = 4;
+        let (first, last) = (self.handles.keys().next(), self.handles.keys().next_back());
+        let apart = first.zip(last).map_or(0, |(first, last)| last - first);
+        apart > FAR * self.handles.len() as u64
     }
 
     pub(crate) fn has_settled(&self) -> bool {

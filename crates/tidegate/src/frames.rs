@@ -70,6 +70,43 @@ pub(crate) fn with_line<R>(pool: *const (), f: impl FnOnce(Option<&WorkerLine>) 
     f(None)
 }
 
+struct MemberFrame {
+    group: *const (),
+    below: *const MemberFrame,
+}
+
+per_thread! {
+    static MEMBER_OF: Cell<*const MemberFrame> = Cell::new(std::ptr::null());
+}
+
+/// Runs `f` as a member of the group with this address.
+pub(crate) fn as_member<R>(group: *const (), f: impl FnOnce() -> R) -> R {
+    struct Leave(*const MemberFrame);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            let _ = MEMBER_OF.try_with(|top| top.set(self.0));
+        }
+    }
+    let below = MEMBER_OF.try_with(Cell::get).unwrap_or(std::ptr::null());
+    let frame = MemberFrame { group, below };
+    let _ = MEMBER_OF.try_with(|top| top.set(&raw const frame));
+    let _leave = Leave(below);
+    f()
+}
+
+/// Whether a member of that group is on this thread's stack.
+pub(crate) fn is_member(group: *const ()) -> bool {
+    let mut at = MEMBER_OF.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: as in `depth`.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        if frame.group == group {
+            return true;
+        }
+        at = frame.below;
+    }
+    false
+}
+
 /// A number for this thread that no other ever has.
 pub(crate) fn runner() -> u64 {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

@@ -10,15 +10,15 @@ use std::time::Duration;
 use crate::admission::Patience;
 use crate::clock::Ticks;
 use crate::cx::Cx;
+use crate::frames;
 use crate::group_error::GroupError;
-use crate::job::{FallibleWithCx, Work};
+use crate::job::Work;
 use crate::members::Members;
 use crate::outcome::{Cause, TaskError};
 use crate::pool::Pool;
 use crate::refused::Refused;
 use crate::task::Offer;
 use crate::token::Token;
-use crate::waiting::Depth;
 
 /// Settings of a [`Group`], from [`Pool::group`].
 #[derive(Debug)]
@@ -40,9 +40,14 @@ pub struct GroupBuilder<'p, S = ()> {
 ///
 /// Inside a task of the same pool submitting never waits and is never refused for want of
 /// room: then the work runs at once, on top of the running task. A waiting task runs the
-/// group's own queued tasks. So fork and join works on a pool of one worker.
+/// group's own queued tasks. So fork and join works on a pool of one worker, as deep as its
+/// stack allows (`Builder::stack_size`).
 ///
-/// Clones are the same group. Dropping the last one cancels its token and lets its tasks go.
+/// Clones are the same group: one wait returns the failures, others that something failed.
+/// Dropping the last one cancels its token and lets its tasks go; failures that no wait has
+/// returned are told to `on_unobserved`. A wait from inside the group itself is refused; a
+/// longer cycle (a task of one group waits for another, whose task waits for the first) is not
+/// seen.
 ///
 /// ```
 /// use tidegate::{Pool, Shutdown};
@@ -117,8 +122,8 @@ impl<S: 'static> GroupBuilder<'_, S> {
     pub fn start<E: Send + 'static>(self) -> Group<E, S> {
         let now = self.pool.core().clock.now();
         let deadline = self.deadline.map_or(Ticks::NEVER, |limit| now.after(limit));
-        let token = self.parent.map_or_else(Token::new, |parent| parent.child());
-        let members = Members::new(self.limit, self.collect_all, deadline, token);
+        let core = Arc::clone(self.pool.core());
+        let members = Members::new(core, self.limit, self.collect_all, deadline, self.parent);
         let (pool, name) = (self.pool.clone(), self.name);
         Group { owner: Arc::new(Owner { pool, name, members: Arc::new(members) }) }
     }
@@ -130,7 +135,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     where
         F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
     {
-        self.add(FallibleWithCx(f), Patience::Fork)
+        self.add(f, Patience::Fork)
     }
 
     /// As [`submit`](Group::submit), and never waits.
@@ -138,7 +143,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     where
         F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
     {
-        self.add(FallibleWithCx(f), Patience::Try)
+        self.add(f, Patience::Try)
     }
 
     /// The group's token: cancelled by the first failure, by [`cancel`](Group::cancel), by
@@ -152,33 +157,33 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
         self.owner.members.cancel();
     }
 
-    /// How many of its tasks are accepted and not settled.
+    /// How many of its tasks are accepted, or are just being submitted, and not settled.
     pub fn unsettled(&self) -> usize {
         self.owner.members.roll.tasks()
     }
 
-    fn add<W>(&self, work: W, patience: Patience) -> Result<(), Refused<W::Closure>>
+    fn add<F>(&self, f: F, patience: Patience) -> Result<(), Refused<F>>
     where
-        W: Work<Value = (), Error = E> + 'static,
+        F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
     {
         let Owner { pool, name, members } = &*self.owner;
         let core = pool.core();
-        let key = match members.enter(core, patience) {
-            Ok(key) => key,
-            Err(reason) => return Err(core.refuse(reason, work.into_closure())),
+        let (key, patience) = match members.enter(core, patience) {
+            Ok(entered) => entered,
+            Err(reason) => return Err(core.refuse(reason, f)),
         };
         let told = Arc::clone(members);
-        let left = members.deadline.since(core.clock.now());
         let offer = Offer {
             name,
             token: Some(&members.token),
             cause: Cause::Group,
             on_outcome: Some(Box::new(move |_| told.settled(key))),
-            total_timeout: (members.deadline != Ticks::NEVER).then_some(left),
+            until: Some(members.deadline).filter(|at| *at != Ticks::NEVER),
             patience,
             ..Offer::default()
         };
-        match pool.submit_work(work, offer) {
+        let member = Member { group: members.address() as usize, f };
+        match pool.submit_work(member, offer) {
             Ok(handle) => {
                 members.accepted(key, handle);
                 Ok(())
@@ -198,31 +203,50 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     pub fn wait(&self) -> Result<(), GroupError<E>> {
         let Owner { pool, members, .. } = &*self.owner;
         let core = pool.core();
-        if members.runs_on_this_thread(core) {
+        if frames::is_member(members.address()) {
             return Err(GroupError::WouldDeadlock);
         }
-        members.roll.wait(core, Depth::Limited).map_err(|_| GroupError::WouldDeadlock)?;
+        members.roll.wait(core).map_err(|_| GroupError::WouldDeadlock)?;
         members.cancel();
-        let mut failures = members.take_failures();
+        let mut failures = match members.take_failures() {
+            None => return Ok(()),
+            Some(failures) if failures.is_empty() => return Err(GroupError::AlreadyTaken),
+            Some(failures) => failures,
+        };
         if !members.collect_all
             && let Some(at) = failures.iter().position(TaskError::is_panicked)
             && let TaskError::Panicked(panic) = failures.swap_remove(at)
         {
+            // Before the unwinding: a second panic in it would end the process.
+            failures.into_iter().for_each(|error| members.discard(error));
             panic.resume();
         }
-        match failures.is_empty() {
-            true => Ok(()),
-            false => {
-                let first = failures.remove(0);
-                Err(GroupError::Tasks { first, rest: failures })
-            }
-        }
+        let first = failures.remove(0);
+        Err(GroupError::Tasks { first, rest: failures })
+    }
+}
+
+/// The work of a member, which knows that it is one.
+struct Member<F> {
+    group: usize,
+    f: F,
+}
+
+impl<E: Send, F: FnOnce(&Cx) -> Result<(), E> + Send> Work for Member<F> {
+    type Value = ();
+    type Error = E;
+    type Closure = F;
+    fn run(self, _: *mut (), cx: &Cx) -> Result<(), E> {
+        frames::as_member(self.group as *const (), || (self.f)(cx))
+    }
+    fn into_closure(self) -> F {
+        self.f
     }
 }
 
 impl<E, S> Drop for Owner<E, S> {
     fn drop(&mut self) {
-        self.members.let_go();
+        self.members.let_go(self.name);
     }
 }
 

@@ -15,6 +15,8 @@ pub enum GroupError<E> {
         /// The others, in the order in which they came.
         rest: Vec<TaskError<E>>,
     },
+    /// Tasks failed, and another wait for the same group has returned the failures.
+    AlreadyTaken,
     /// The wait could never end: the waiter is a task of the group, or runs on a worker
     /// that would have to run the group's tasks and can't.
     WouldDeadlock,
@@ -25,7 +27,7 @@ impl<E> GroupError<E> {
     pub fn first(&self) -> Option<&TaskError<E>> {
         match self {
             GroupError::Tasks { first, .. } => Some(first),
-            GroupError::WouldDeadlock => None,
+            GroupError::AlreadyTaken | GroupError::WouldDeadlock => None,
         }
     }
 
@@ -33,7 +35,7 @@ impl<E> GroupError<E> {
     pub fn into_failures(self) -> Vec<TaskError<E>> {
         match self {
             GroupError::Tasks { first, rest } => std::iter::once(first).chain(rest).collect(),
-            GroupError::WouldDeadlock => Vec::new(),
+            GroupError::AlreadyTaken | GroupError::WouldDeadlock => Vec::new(),
         }
     }
 
@@ -48,6 +50,9 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
         match self {
             GroupError::Tasks { first, rest } if rest.is_empty() => write!(f, "{first}"),
             GroupError::Tasks { first, rest } => write!(f, "{first}, and {} more", rest.len()),
+            GroupError::AlreadyTaken => {
+                f.write_str("tasks of the group failed; another wait has returned the failures")
+            }
             GroupError::WouldDeadlock => f.write_str(
                 "waiting for the group could never end: the waiter is one of its tasks, or is \
                  on a worker that can't run them; wait outside the pool",

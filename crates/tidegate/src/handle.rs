@@ -151,7 +151,7 @@ impl<T, E> Handle<T, E> {
     /// R9 for a stream: runs the task here if it is queued; true if it did.
     pub(crate) fn run_inside(&self, core: &Arc<Core>) -> bool {
         let queued = self.cell.filter(|cell| cell.is_queued());
-        queued.is_some_and(|cell| run_queued(cell, core, Depth::Limited).unwrap_or(false))
+        queued.is_some_and(|cell| run_queued(cell, core, Depth::Any).unwrap_or(false))
     }
 }
 

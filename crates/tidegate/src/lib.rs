@@ -57,6 +57,8 @@ mod event;
 #[cfg(not(tidegate_loom))]
 mod extras;
 #[cfg(not(tidegate_loom))]
+mod first_failure;
+#[cfg(not(tidegate_loom))]
 mod frames;
 #[cfg(not(tidegate_loom))]
 mod group;
@@ -70,6 +72,8 @@ mod ledger;
 mod line;
 #[cfg(not(tidegate_loom))]
 mod map;
+#[cfg(not(tidegate_loom))]
+mod map_error;
 #[cfg(not(tidegate_loom))]
 mod members;
 #[cfg(not(tidegate_loom))]
@@ -92,6 +96,8 @@ mod roll;
 mod roster;
 #[cfg(not(tidegate_loom))]
 mod scope;
+#[cfg(not(tidegate_loom))]
+mod scoped_task;
 #[cfg(not(tidegate_loom))]
 mod settle;
 #[cfg(not(tidegate_loom))]
@@ -135,7 +141,8 @@ mod public {
     pub use crate::group_error::GroupError;
     pub use crate::handle::{CancelOnDrop, Handle};
     pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
-    pub use crate::map::{Map, MapAsCompleted, MapError};
+    pub use crate::map::{Map, MapAsCompleted};
+    pub use crate::map_error::MapError;
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
     pub use crate::panics::{Panic, capture_backtraces};
@@ -143,6 +150,7 @@ mod public {
     pub use crate::refused::{Reason, Refused};
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
     pub use crate::scope::{Scope, ScopedHandle, ScopedWaitError};
+    pub use crate::scoped_task::ScopedTask;
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
     pub use crate::slice::SliceError;

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,20 +10,19 @@ use crate::completed::InFlight;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::extras::Callback;
+use crate::first_failure::FirstFailure;
 use crate::handle::Handle;
 use crate::job::Work;
-use crate::life::CellRef;
+use crate::map_error::MapError;
 use crate::outcome::{Cause, TaskError};
 use crate::panics::quietly;
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
 use crate::scope::Scope;
 use crate::settle::{self, Who};
-use crate::sync::Lock;
-use crate::sync::atomic::AtomicBool;
-use crate::sync::atomic::Ordering::Relaxed;
 use crate::task::Offer;
 use crate::wait_error::WaitError;
+use crate::waiting::Depth;
 
 /// The results of [`Pool::map`], in the order of the items.
 ///
@@ -35,6 +33,9 @@ use crate::wait_error::WaitError;
 /// The first error or panic stops it: nothing more is pulled, and what is queued behind the
 /// failed item is cancelled. Results before it are still given, then the error, then
 /// nothing. Dropping a map cancels what is queued and lets what runs go on.
+///
+/// The iterator runs on the reader's thread. One that blocks, such as a channel, holds up
+/// results that are ready, unless the window is 1.
 ///
 /// Outside the pool it waits for room in the queue, whatever the pool's policy. Inside a
 /// task of the pool items run on top of it when there is no room, and while it waits.
@@ -53,16 +54,6 @@ pub struct MapAsCompleted<'m, I: Iterator, T, E = Infallible> {
     rest: Unordered<T, E>,
 }
 
-/// Why a map ended early.
-#[derive(Debug)]
-pub enum MapError<E = Infallible> {
-    /// The outcome of the item that stopped it.
-    Task(TaskError<E>),
-    /// The pool did not take an item, which [`Map::into_rest`] gives back. `WouldDeadlock`:
-    /// inside a task of the pool it could neither run the item nor wait for it.
-    Refused(Reason),
-}
-
 /// Where the items come from, and how one becomes a task.
 struct Source<'m, I: Iterator, T, E> {
     core: Arc<Core>,
@@ -73,13 +64,14 @@ struct Source<'m, I: Iterator, T, E> {
     next_key: u64,
     /// Nothing more is pulled.
     over: bool,
-    /// Not told yet.
+    /// Pulled, and not accepted yet.
+    held: Option<I::Item>,
+    /// Why it never will be; not told yet.
     refused: Option<Reason>,
-    given_back: Option<I::Item>,
 }
 
 type Submit<'m, X, T, E> =
-    Box<dyn FnMut(u64, X, Option<Callback>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
+    Box<dyn FnMut(u64, X, Offer<'static>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
 
 /// At least so many are in flight unless the user says otherwise: fewer, and short tasks
 /// wait for the reader.
@@ -128,8 +120,7 @@ impl<S: 'static> Pool<S> {
         F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
     {
         let pool = self.clone();
-        Map::new(self.core(), items.into_iter(), f, move |work, on_outcome| {
-            let offer = Offer { on_outcome, patience: Patience::Room, ..Offer::default() };
+        Map::new(self.core(), items.into_iter(), f, move |work, offer| {
             pool.submit_work(work, offer)
         })
     }
@@ -154,10 +145,7 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
         E: Send + 'scope,
         F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'scope,
     {
-        Map::new(self.core(), items.into_iter(), f, move |work, on_outcome| {
-            let offer = Offer { on_outcome, patience: Patience::Room, ..Offer::default() };
-            self.offer_item(work, offer)
-        })
+        Map::new(self.core(), items.into_iter(), f, move |work, offer| self.offer_item(work, offer))
     }
 }
 
@@ -166,7 +154,7 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
         core: &Arc<Core>,
         items: I,
         f: F,
-        submit: impl Fn(Apply<I::Item, F>, Option<Callback>) -> Result<Handle<T, E>, Refused<I::Item>>
+        submit: impl Fn(Apply<I::Item, F>, Offer<'static>) -> Result<Handle<T, E>, Refused<I::Item>>
         + Send
         + 'm,
     ) -> Self
@@ -175,8 +163,8 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
     {
         let first_failure = Arc::new(FirstFailure::default());
         let job = Arc::new(Job { f, first_failure: Arc::clone(&first_failure) });
-        let submit: Submit<'m, I::Item, T, E> = Box::new(move |key, item, on_outcome| {
-            submit(Apply { job: Arc::clone(&job), key, item }, on_outcome)
+        let submit: Submit<'m, I::Item, T, E> = Box::new(move |key, item, offer| {
+            submit(Apply { job: Arc::clone(&job), key, item }, offer)
         });
         let source = Source {
             core: Arc::clone(core),
@@ -186,8 +174,8 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
             window: SMALLEST_WINDOW.max(4 * core.target()),
             next_key: 0,
             over: false,
+            held: None,
             refused: None,
-            given_back: None,
         };
         Map { source, in_flight: Ordered { handles: VecDeque::new() } }
     }
@@ -217,11 +205,13 @@ impl<I: Iterator, T, E> Iterator for Map<'_, I, T, E> {
     fn next(&mut self) -> Option<Self::Item> {
         let handles = &mut self.in_flight.handles;
         let mut pulled = false;
-        while handles.len() < self.source.window
-            && !(pulled && handles.front().is_some_and(|(_, handle)| handle.is_settled()))
-            && let Some(key_and_handle) = self.source.pull(|_| None)
-        {
-            handles.push_back(key_and_handle);
+        while handles.len() < self.source.window {
+            let ready = handles.front().is_some_and(|(_, handle)| handle.is_settled());
+            if pulled && ready {
+                break;
+            }
+            let Some(one_more) = self.source.pull(ready, |_| None) else { break };
+            handles.push_back(one_more);
             pulled = true;
         }
         self.in_flight.next(&mut self.source).map(|(_, result)| result)
@@ -241,15 +231,26 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
     fn next(&mut self) -> Option<Self::Item> {
         let (source, rest) = (&mut self.source, &mut self.rest.in_flight);
         let mut pulled = false;
-        while self.first.handles.len() + rest.len() < source.window
-            && !(pulled && rest.has_settled())
-            && let Some((key, handle)) = source.pull(|key| Some(rest.callback(key)))
-        {
+        while self.first.handles.len() + rest.len() < source.window {
+            let ready = match self.first.handles.front() {
+                Some((_, handle)) => handle.is_settled(),
+                None => rest.has_settled(),
+            };
+            if pulled && ready {
+                break;
+            }
+            let Some((key, handle)) = source.pull(ready, |key| Some(rest.callback(key))) else {
+                break;
+            };
             rest.add(key, handle);
             pulled = true;
         }
         if !self.first.handles.is_empty() {
-            return self.first.next(source);
+            let found = self.first.next(source);
+            if source.over && matches!(found, Some((_, Err(_)))) {
+                self.rest = Unordered::new();
+            }
+            return found;
         }
         loop {
             let Some((key, mut handle)) = rest.next(&source.core) else {
@@ -271,32 +272,39 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
 }
 
 impl<I: Iterator, T, E> Source<'_, I, T, E> {
-    /// Submits one more item, if there is one and nothing has failed.
+    /// Submits one more item, if there is one and nothing has failed. `ready`: a result can
+    /// be given right now, so this is no time to wait for room.
     fn pull(
         &mut self,
+        ready: bool,
         callback: impl FnOnce(u64) -> Option<Callback>,
     ) -> Option<(u64, Handle<T, E>)> {
         self.over |= self.first_failure.has_come();
-        if self.over {
+        if self.over || ready && self.core.queue.room() == 0 {
             return None;
         }
-        let Some(item) = self.items.next() else {
+        let Some(item) = self.held.take().or_else(|| self.items.next()) else {
             self.over = true;
             return None;
         };
         let key = self.next_key;
-        match (self.submit)(key, item, callback(key)) {
+        let patience = if ready { Patience::Try } else { Patience::Room };
+        let offer = Offer { on_outcome: callback(key), patience, ..Offer::default() };
+        match (self.submit)(key, item, offer) {
             Ok(handle) => {
                 self.next_key += 1;
                 if let Some(cell) = handle.cell() {
-                    self.first_failure.watch(key, cell);
+                    self.first_failure.watch(key, cell, self.window);
                 }
                 Some((key, handle))
             }
             Err(refused) => {
-                self.over = true;
-                self.refused = Some(refused.reason());
-                self.given_back = Some(refused.into_work());
+                let reason = refused.reason();
+                self.held = Some(refused.into_work());
+                if !(ready && reason == Reason::Full) {
+                    self.over = true;
+                    self.refused = Some(reason);
+                }
                 None
             }
         }
@@ -309,7 +317,7 @@ impl<I: Iterator, T, E> Source<'_, I, T, E> {
     }
 
     fn into_rest(self) -> impl Iterator<Item = I::Item> {
-        self.given_back.into_iter().chain(self.items)
+        self.held.into_iter().chain(self.items)
     }
 }
 
@@ -326,7 +334,7 @@ impl<T, E> Ordered<T, E> {
         let Some((key, handle)) = self.handles.pop_front() else {
             return source.refusal();
         };
-        let result = handle.wait().map_err(|error| match error {
+        let result = handle.wait_at(Depth::Any).map_err(|error| match error {
             WaitError::Task(error) => MapError::Task(error),
             WaitError::NoOutcome { .. } => MapError::Refused(Reason::WouldDeadlock),
         });
@@ -407,59 +415,6 @@ impl<X: Send, T: Send, E: Send, F: Fn(X) -> Result<T, E> + Send + Sync> Work for
     }
 }
 
-/// Stops the items behind the first that fails.
-#[derive(Default)]
-struct FirstFailure {
-    has_come: AtomicBool,
-    state: Lock<Behind>,
-}
-
-#[derive(Default)]
-struct Behind {
-    failed: Option<u64>,
-    /// Those that may be queued, oldest first.
-    cells: VecDeque<(u64, CellRef)>,
-}
-
-impl FirstFailure {
-    fn has_come(&self) -> bool {
-        self.has_come.load(Relaxed)
-    }
-
-    fn is_before(&self, key: u64) -> bool {
-        self.state.lock().failed.is_some_and(|failed| failed < key)
-    }
-
-    /// An item was accepted.
-    fn watch(&self, key: u64, cell: CellRef) {
-        let too_late = {
-            let mut behind = self.state.lock();
-            // Tasks start in order, so those that have are at the front.
-            while behind.cells.front().is_some_and(|(_, cell)| !cell.is_queued()) {
-                behind.cells.pop_front();
-            }
-            behind.cells.push_back((key, cell));
-            behind.failed.is_some_and(|failed| failed < key)
-        };
-        if too_late {
-            settle::cancel_queued(cell, Cause::Group, Who::Caller);
-        }
-    }
-
-    /// This item has failed.
-    fn at(&self, key: u64) {
-        self.has_come.store(true, Relaxed);
-        let cells = {
-            let mut behind = self.state.lock();
-            behind.failed = Some(behind.failed.map_or(key, |failed| failed.min(key)));
-            std::mem::take(&mut behind.cells)
-        };
-        for (_, cell) in cells.into_iter().filter(|(later, _)| *later > key) {
-            settle::cancel_queued(cell, Cause::Group, Who::Caller);
-        }
-    }
-}
-
 impl<I: Iterator, T, E> fmt::Debug for Map<'_, I, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.source.show("Map", self.in_flight.handles.len(), f)
@@ -482,14 +437,3 @@ impl<I: Iterator, T, E> Source<'_, I, T, E> {
             .finish_non_exhaustive()
     }
 }
-
-impl<E: fmt::Display> fmt::Display for MapError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MapError::Task(error) => fmt::Display::fmt(error, f),
-            MapError::Refused(reason) => write!(f, "an item was refused: {reason}"),
-        }
-    }
-}
-
-impl<E: fmt::Display + fmt::Debug> Error for MapError<E> {}

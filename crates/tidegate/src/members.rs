@@ -1,5 +1,6 @@
 //! The members of a group: their slots, their handles, their failures.
 
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use crate::core::Core;
 use crate::frames;
 use crate::handle::Handle;
 use crate::outcome::{Cause, TaskError};
+use crate::panics::drop_quietly;
 use crate::parker::with_parker;
 use crate::refused::Reason;
 use crate::roll::Roll;
@@ -16,17 +18,21 @@ use crate::sync::Lock;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::token::{Listener, Token};
+use crate::unobserved::UnobservedKind;
 
 pub(crate) struct Members<E> {
     pub(crate) limit: usize,
     pub(crate) collect_all: bool,
     pub(crate) deadline: Ticks,
     pub(crate) token: Token,
+    parent: Option<Token>,
+    core: Arc<Core>,
     /// The token was cancelled by the group itself.
     by_us: AtomicBool,
     pub(crate) roll: Roll,
     open: Lock<Open<E>>,
-    failures: Lock<Vec<TaskError<E>>>,
+    /// None until something fails.
+    failures: Lock<Option<Vec<TaskError<E>>>>,
 }
 
 /// The handles of the members that have not settled.
@@ -38,35 +44,82 @@ struct Open<E> {
 }
 
 impl<E> Members<E> {
-    pub(crate) fn new(limit: usize, collect_all: bool, deadline: Ticks, token: Token) -> Self {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        limit: usize,
+        collect_all: bool,
+        deadline: Ticks,
+        parent: Option<Token>,
+    ) -> Self {
         let open = Open { next_key: 0, handles: BTreeMap::new(), early: Vec::new() };
         Members {
             limit,
             collect_all,
             deadline,
-            token,
+            token: parent.as_ref().map_or_else(Token::new, Token::child),
+            parent,
+            core,
             by_us: AtomicBool::new(false),
             roll: Roll::default(),
             open: Lock::new(open),
-            failures: Lock::new(Vec::new()),
+            failures: Lock::new(None),
         }
     }
 
-    /// Cancels the token and lets the tasks go.
-    pub(crate) fn let_go(&self) {
+    /// Names this group among those that live.
+    pub(crate) fn address(&self) -> *const () {
+        std::ptr::from_ref(self).cast()
+    }
+
+    /// Cancels the token and lets the tasks go. Failures that no wait has returned are told
+    /// as unobserved (O6).
+    pub(crate) fn let_go(&self, name: &'static str) {
         self.by_us.store(true, SeqCst);
         self.token.cancel();
         let handles = std::mem::take(&mut self.open.lock().handles);
         drop(handles); // detaches
+        for error in self.take_failures().into_iter().flatten() {
+            let told = match &error {
+                TaskError::Panicked(panic) => {
+                    Some((UnobservedKind::Panicked, panic.message().to_owned()))
+                }
+                TaskError::Failed(_) => {
+                    let text = format!("an error of type {}", type_name::<E>());
+                    Some((UnobservedKind::Failed, text))
+                }
+                TaskError::TimedOut(_) => Some((UnobservedKind::TimedOut, String::new())),
+                _ => None,
+            };
+            if let Some((kind, text)) = told {
+                self.core.unobserved(kind, name, None, text);
+            }
+            self.discard(error);
+        }
+    }
+
+    /// All failures, once everything has settled: None if there were none, empty if somebody
+    /// else was given them.
+    pub(crate) fn take_failures(&self) -> Option<Vec<TaskError<E>>> {
+        self.failures.lock().as_mut().map(std::mem::take)
+    }
+
+    /// Drops an error that nobody wants; its `Drop` may panic (hazard 37).
+    pub(crate) fn discard(&self, error: TaskError<E>) {
+        if drop_quietly(error) {
+            self.core.ledger.drop_panics.fetch_add(1, SeqCst);
+        }
     }
 }
 
 impl<E: Send + 'static> Members<E> {
-    /// Takes a slot.
-    pub(crate) fn enter(&self, core: &Arc<Core>, patience: Patience) -> Result<u64, Reason> {
+    /// Takes a slot. Inside the pool there always is one: beyond the limit the work runs
+    /// inline, which is what the patience that comes back says.
+    pub(crate) fn enter(
+        &self,
+        core: &Arc<Core>,
+        patience: Patience,
+    ) -> Result<(u64, Patience), Reason> {
         let inside = frames::depth(core.address()) > 0;
-        let forks = inside && patience == Patience::Fork;
-        let limit = if forks { usize::MAX } else { self.limit };
         with_parker(|parker, waker| {
             let mut registered = None;
             let watching = core.watch.begin(); // a close wakes us
@@ -77,10 +130,12 @@ impl<E: Send + 'static> Members<E> {
                 if self.token.is_cancelled() {
                     return Err(Reason::Cancelled);
                 }
-                if self.roll.enter(limit) {
-                    let mut open = self.open.lock();
-                    open.next_key += 1;
-                    return Ok(open.next_key);
+                if self.roll.enter(self.limit) {
+                    return Ok((self.next_key(), patience));
+                }
+                if inside && patience == Patience::Fork {
+                    self.roll.enter(usize::MAX);
+                    return Ok((self.next_key(), Patience::Inline));
                 }
                 if patience == Patience::Try {
                     return Err(Reason::Full);
@@ -94,6 +149,12 @@ impl<E: Send + 'static> Members<E> {
                 self.roll.wait_for_room(waker);
             }
         })
+    }
+
+    fn next_key(&self) -> u64 {
+        let mut open = self.open.lock();
+        open.next_key += 1;
+        open.next_key
     }
 
     pub(crate) fn accepted(&self, key: u64, handle: Handle<(), E>) {
@@ -135,27 +196,38 @@ impl<E: Send + 'static> Members<E> {
 
     fn collect(&self, mut handle: Handle<(), E>) {
         let outcome = handle.try_take().expect("told only once it is settled");
-        let failure = outcome.err().filter(|error| !self.is_our_doing(error));
-        if let Some(error) = failure {
-            let stop = {
-                let mut failures = self.failures.lock();
-                let first = failures.is_empty();
-                // Of the rest only a panic matters: it goes on in the waiter.
-                if first || self.collect_all || error.is_panicked() {
-                    failures.push(error);
-                }
-                first && !self.collect_all
-            };
-            if stop {
-                self.cancel();
+        if let Err(error) = outcome {
+            match self.is_our_doing(&error) {
+                true => self.discard(error),
+                false => self.failed(error),
             }
         }
         self.roll.leave(); // last: whoever waits finds everything
     }
 
+    fn failed(&self, error: TaskError<E>) {
+        let (first, unwanted) = {
+            let mut failures = self.failures.lock();
+            let first = failures.is_none();
+            let failures = failures.get_or_insert_default();
+            // Of the rest only a panic matters: it goes on in the waiter.
+            if first || self.collect_all || error.is_panicked() {
+                failures.push(error);
+                (first, None)
+            } else {
+                (first, Some(error))
+            }
+        };
+        unwanted.into_iter().for_each(|error| self.discard(error));
+        if first && !self.collect_all {
+            self.cancel();
+        }
+    }
+
     fn is_our_doing(&self, error: &TaskError<E>) -> bool {
-        let by_group = matches!(error, TaskError::Cancelled { cause: Cause::Group, .. });
-        by_group && self.by_us.load(SeqCst)
+        let by_token = matches!(error, TaskError::Cancelled { cause: Cause::Group, .. });
+        let by_parent = self.parent.as_ref().is_some_and(Token::is_cancelled);
+        by_token && (self.by_us.load(SeqCst) || !by_parent)
     }
 
     pub(crate) fn cancel(&self) {
@@ -163,20 +235,5 @@ impl<E: Send + 'static> Members<E> {
             self.by_us.store(true, SeqCst);
             self.token.cancel();
         }
-    }
-
-    /// All failures, once everything has settled.
-    pub(crate) fn take_failures(&self) -> Vec<TaskError<E>> {
-        std::mem::take(&mut *self.failures.lock())
-    }
-
-    /// Whoever calls this is one of the members.
-    pub(crate) fn runs_on_this_thread(&self, core: &Core) -> bool {
-        if frames::depth(core.address()) == 0 {
-            return false;
-        }
-        let cells: Vec<_> = self.open.lock().handles.values().filter_map(Handle::cell).collect();
-        let me = frames::runner();
-        cells.into_iter().any(|cell| core.runner_of(cell) == Some(me))
     }
 }

@@ -82,12 +82,12 @@ impl Roll {
     }
 
     /// Returns when there is no task. Inside the pool it runs what is queued meanwhile; an
-    /// error if it may not, because of worker state or depth.
-    pub(crate) fn wait(&self, core: &Arc<Core>, depth: Depth) -> Result<(), WaitReason> {
+    /// error if it may not, because of worker state.
+    pub(crate) fn wait(&self, core: &Arc<Core>) -> Result<(), WaitReason> {
         let inside = frames::depth(core.address()) > 0;
         loop {
             while inside && let Some(cell) = self.oldest_queued() {
-                if let Err(reason) = run_queued(cell, core, depth) {
+                if let Err(reason) = run_queued(cell, core, Depth::Any) {
                     self.state.lock().queued.push_front(cell);
                     return Err(reason);
                 }

@@ -16,11 +16,13 @@ use crate::core::Core;
 use crate::extras::Callback;
 use crate::frames;
 use crate::handle::Handle;
+use crate::ids::TaskId;
 use crate::job::{Fallible, Plain, Work};
 use crate::outcome::{OutcomeKind, Summary, TaskError};
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
 use crate::roll::Roll;
+use crate::scoped_task::ScopedTask;
 use crate::sync::Lock;
 use crate::task::Offer;
 use crate::wait_error::{WaitError, WaitReason};
@@ -53,10 +55,9 @@ struct Open {
 
 #[derive(Default)]
 struct Panics {
-    happened: usize,
-    /// A handle has given it to somebody.
-    seen: usize,
-    message: Option<String>,
+    happened: Vec<(TaskId, String)>,
+    /// A handle has given them to somebody, perhaps before the callback has told.
+    seen: Vec<TaskId>,
 }
 
 impl<S: 'static> Pool<S> {
@@ -110,7 +111,7 @@ impl<S: 'static> Pool<S> {
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // Unwinding from here would end borrows before their tasks.
         let no_way_out = AbortOnUnwind;
-        open.roll.wait(self.core(), Depth::Any).expect("a scope waits however deep it is");
+        open.roll.wait(self.core()).expect("with worker state nothing was accepted inside");
         std::mem::forget(no_way_out);
         match result {
             Err(payload) => resume_unwind(payload),
@@ -133,14 +134,14 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-impl<'scope, S: 'static> Scope<'scope, '_, S> {
+impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
     /// Submits a closure that may borrow.
     pub fn submit<T, F>(&'scope self, f: F) -> Result<ScopedHandle<'scope, T>, Refused<F>>
     where
         T: Send + 'scope,
         F: FnOnce() -> T + Send + 'scope,
     {
-        self.add(Plain(f))
+        self.add(Plain(f), Offer::default())
     }
 
     /// As [`submit`](Scope::submit), for a closure that returns a `Result`: an `Err` counts
@@ -154,7 +155,7 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
         E: Send + 'scope,
         F: FnOnce() -> Result<T, E> + Send + 'scope,
     {
-        self.add(Fallible(f))
+        self.add(Fallible(f), Offer::default())
     }
 
     /// As [`submit`](Scope::submit), without a handle.
@@ -162,20 +163,29 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
     where
         F: FnOnce() + Send + 'scope,
     {
-        self.add(Plain(f)).map(drop)
+        self.add(Plain(f), Offer::default()).map(drop)
     }
 
-    fn add<W: Work + 'scope>(
+    /// A task with a name, limits or a token, whose closure hears through its `Cx` that it
+    /// should stop.
+    pub fn task(&'scope self, name: &'static str) -> ScopedTask<'scope, 'env, S> {
+        ScopedTask::new(self, name)
+    }
+
+    pub(crate) fn add<W: Work + 'scope>(
         &'scope self,
         work: W,
+        offer: Offer<'_>,
     ) -> Result<ScopedHandle<'scope, W::Value, W::Error>, Refused<W::Closure>> {
         let open = Arc::clone(&self.open);
         let ended = Box::new(move |summary: &Summary| {
-            let panicked = summary.kind == OutcomeKind::Panicked;
-            open.ended(panicked.then(|| summary.message.clone().unwrap_or_default()));
+            if summary.kind == OutcomeKind::Panicked {
+                let message = summary.message.clone().unwrap_or_default();
+                open.panics.lock().happened.push((summary.id, message));
+            }
+            open.roll.leave();
         });
-        let offer = Offer { patience: Patience::Fork, ..Offer::default() };
-        let handle = self.offer(work, ended, offer)?;
+        let handle = self.offer(work, ended, Offer { patience: Patience::Fork, ..offer })?;
         Ok(ScopedHandle { handle, open: &self.open })
     }
 
@@ -190,12 +200,12 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
             if let Some(tell) = on_outcome {
                 tell(summary);
             }
-            open.ended(None);
+            open.roll.leave();
         });
         self.offer(work, ended, offer)
     }
 
-    /// `ended` must call `Open::ended`, and the handle must not leave the scope.
+    /// `ended` must leave the roll, last of all, and the handle must not leave the scope.
     fn offer<W: Work + 'scope>(
         &'scope self,
         work: W,
@@ -218,7 +228,7 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
                 Ok(Handle::new(cell, core.config.callers_may_help))
             }
             Err(refused) => {
-                self.open.ended(None);
+                self.open.roll.leave();
                 Err(refused.map_work(Work::into_closure))
             }
         }
@@ -232,11 +242,12 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
 impl<T, E> ScopedHandle<'_, T, E> {
     /// Waits for the outcome, as [`Handle::wait`] does, however deep scopes are nested.
     pub fn wait(self) -> Result<T, ScopedWaitError<E>> {
+        let id = self.handle.id();
         match self.handle.wait_at(Depth::Any) {
             Ok(value) => Ok(value),
             Err(WaitError::Task(error)) => {
                 if error.is_panicked() {
-                    self.open.panics.lock().seen += 1;
+                    self.open.panics.lock().seen.push(id);
                 }
                 Err(ScopedWaitError::Task(error))
             }
@@ -276,19 +287,11 @@ impl<E: fmt::Display> fmt::Display for ScopedWaitError<E> {
 impl<E: fmt::Display + fmt::Debug> std::error::Error for ScopedWaitError<E> {}
 
 impl Open {
-    /// One task is over; the message if it panicked.
-    fn ended(&self, panic: Option<String>) {
-        if panic.is_some() {
-            let mut panics = self.panics.lock();
-            panics.happened += 1;
-            panics.message = panics.message.take().or(panic);
-        }
-        self.roll.leave();
-    }
-
     fn unseen_panic(&self) -> Option<String> {
         let mut panics = self.panics.lock();
-        if panics.happened > panics.seen { panics.message.take() } else { None }
+        let Panics { happened, seen } = std::mem::take(&mut *panics);
+        let unseen = happened.into_iter().find(|(id, _)| !seen.contains(id));
+        unseen.map(|(_, message)| message)
     }
 }
 

@@ -19,8 +19,8 @@ use crate::ranges::Ranges;
 use crate::refused::Reason;
 use crate::scope::Scope;
 use crate::sync::Lock;
-use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::task::Offer;
 use crate::token::Token;
 
@@ -30,7 +30,8 @@ pub struct SliceError<T> {
     pub results: Vec<Option<T>>,
     /// The numbers of the items that panicked, and their panics.
     pub panics: Vec<(usize, Panic)>,
-    /// Why items were not run, if some were not: the pool is closed, or is being stopped.
+    /// Why items were not run, if some were not: the pool is closed or is being stopped
+    /// (`Closed`), or the tasks that ran them were (`Cancelled`).
     pub refused: Option<Reason>,
 }
 
@@ -43,8 +44,8 @@ impl<S: 'static> Pool<S> {
     /// makes it the cheapest way to run many short items: no task, queue place or wake-up for
     /// each. They are counted as `items`, and the pool's `task_timeout` does not apply.
     ///
-    /// A panic costs the one item. A Hard shutdown ends it between two items; Light and Soft
-    /// let it finish. Inside a task of the pool that task takes part, so it also works on
+    /// A panic costs the one item. A Hard shutdown ends it between two items; Light lets it
+    /// finish, and so does Soft once an item has begun. Inside a task of the pool that task takes part, so it also works on
     /// one worker.
     ///
     /// ```
@@ -98,11 +99,19 @@ impl<S: 'static> Pool<S> {
             places: Places(results.as_mut_ptr()),
             ranges: Ranges::new(items.len() as u32, participants),
             left: AtomicU64::new(items.len() as u64),
-            to_come: AtomicU64::new(participants as u64),
+            to_come: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
             enough: Token::new(),
             ended: Lock::new(Ended::default()),
         };
-        let refused = self.scope(|scope| sharing.share_out(scope, participants));
+        let refused = loop {
+            let refused = self.scope(|scope| sharing.share_out(scope, participants));
+            // Somebody else's full queue may have pushed our tasks out before they began.
+            let left = sharing.left.load(SeqCst) > 0 && !sharing.stopped.load(SeqCst);
+            if !left || refused.is_some() || core.queue.is_closed() {
+                break refused;
+            }
+        };
         let complete = sharing.left.load(SeqCst) == 0;
         let Ended { filled, mut panics } = std::mem::take(&mut *sharing.ended.lock());
         if complete && panics.is_empty() {
@@ -113,7 +122,8 @@ impl<S: 'static> Pool<S> {
             // SAFETY: a participant has filled it, and each place is listed once.
             found[place as usize] = Some(unsafe { results[place as usize].assume_init_read() });
         }
-        let refused = if complete { None } else { Some(refused.unwrap_or(Reason::Closed)) };
+        let stopped = if core.queue.is_closed() { Reason::Closed } else { Reason::Cancelled };
+        let refused = if complete { None } else { Some(refused.unwrap_or(stopped)) };
         panics.sort_by_key(|(item, _)| *item);
         Err(SliceError { results: found, panics, refused })
     }
@@ -137,6 +147,8 @@ struct Sharing<'a, I, T, F> {
     left: AtomicU64,
     /// Participants that have neither begun nor been refused.
     to_come: AtomicU64,
+    /// A participant was told to stop.
+    stopped: AtomicBool,
     /// Tells those that there is nothing left: they may be queued, or wait for room.
     enough: Token,
     ended: Lock<Ended>,
@@ -164,6 +176,7 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
         let inside = frames::depth(self.core.address()) > 0;
         let patience = if inside { Patience::Try } else { Patience::Room };
         let (mut refused, mut helpers) = (None, 0);
+        self.to_come.store(participants as u64, SeqCst);
         for me in usize::from(inside)..participants {
             if self.left.load(SeqCst) == 0 || refused.is_some() {
                 break;
@@ -220,6 +233,9 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
             }
             done += 1;
         }
+        if stopping() {
+            self.stopped.store(true, SeqCst);
+        }
         ended.filled.push(run);
         {
             let mut all = self.ended.lock();
@@ -255,7 +271,10 @@ impl<T> fmt::Display for SliceError<T> {
         }
         let done = self.results.iter().flatten().count();
         match self.refused {
-            Some(reason) => write!(f, "{done} of {all} items were run: {reason}"),
+            Some(Reason::Cancelled) => {
+                write!(f, "{done} of {all} items were run, then their tasks were stopped")
+            }
+            Some(reason) => write!(f, "{done} of {all} items were run; of the pool: {reason}"),
             None => write!(f, "{done} of {all} items were run"),
         }
     }

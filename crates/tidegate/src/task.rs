@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use crate::admission::Patience;
+use crate::clock::Ticks;
 use crate::cx::Cx;
 use crate::extras::Callback;
 use crate::handle::Handle;
@@ -28,6 +29,8 @@ pub(crate) struct Offer<'t> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) queue_timeout: Option<Duration>,
     pub(crate) total_timeout: Option<Duration>,
+    /// A moment by which everything must be over, the wait for room included.
+    pub(crate) until: Option<Ticks>,
     /// A scoped task.
     pub(crate) borrows: bool,
 }
@@ -44,6 +47,7 @@ impl Default for Offer<'_> {
             timeout: None,
             queue_timeout: None,
             total_timeout: None,
+            until: None,
             borrows: false,
         }
     }
@@ -116,8 +120,8 @@ impl<'p, S: 'static> Task<'p, S> {
     }
 
     /// How long it may run. At the end of that time it is told to stop (`cx.check()`), and
-    /// however it returns after that, its outcome is
-    /// [`TimedOut`](crate::TaskError::TimedOut). One that does not return is abandoned after
+    /// whatever it returns after that, its outcome is
+    /// [`TimedOut`](crate::TaskError::TimedOut) (a panic stays one). One that does not return is abandoned after
     /// the pool's grace: a timeout of 1 s with a grace of 5 s can hold `wait` for 6 s.
     ///
     /// In place of the pool's `task_timeout`; `Duration::MAX` is no limit.

@@ -14,12 +14,12 @@ use crate::wait_error::WaitReason;
 /// Steps awake before a waiter sleeps.
 const AWAKE_STEPS: u32 = steps(60);
 
-/// How many tasks may lie on top of each other.
+/// How many tasks may lie on top of each other; none where the worker's state is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// At most 64 (R9), and none where the worker's state is in use.
+    /// At most 64 (R9).
     Limited,
-    /// For a scope, which can't come back without its tasks.
+    /// For what forks and joins: it nests as deep as the stack allows, as recursion does.
     Any,
 }
 
@@ -98,9 +98,8 @@ pub(crate) fn run_queued(
     core: &Arc<Core>,
     depth: Depth,
 ) -> Result<bool, WaitReason> {
-    if depth == Depth::Limited
-        && (core.config.worker_state.is_some() || frames::depth(core.address()) >= MAX_DEPTH)
-    {
+    let too_deep = depth == Depth::Limited && frames::depth(core.address()) >= MAX_DEPTH;
+    if too_deep || core.config.worker_state.is_some() {
         return Err(WaitReason::WouldDeadlock);
     }
     let claimed = cell.claim_start();

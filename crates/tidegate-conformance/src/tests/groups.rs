@@ -341,6 +341,203 @@ pub(crate) fn G1_waiting_for_a_group_from_inside_it_would_deadlock(cx: &Ctx) {
     assert!(matches!(first(&error), TaskError::Failed("refused")), "{error:?}");
 }
 
+/// The member runs on top of the task that submits it: nobody has its handle yet.
+pub(crate) fn G1_a_member_that_runs_inline_knows_its_group(cx: &Ctx) {
+    let pool = cx.builder().workers(1).queue(1).build().expect("the pool starts");
+    let inner = pool.clone();
+    let handle = pool.submit(move || {
+        inner.spawn(|| ()).expect("there is one place");
+        let group: Group<&str> = inner.group().start();
+        let own = group.clone();
+        let task = move |_: &tidegate::Cx| match own.wait() {
+            Err(error) if error.is_would_deadlock() => Err("refused"),
+            _ => Ok(()),
+        };
+        group.submit(task).expect("inside a task a group never refuses for room");
+        group.wait().map_err(|error| error.to_string())
+    });
+    let told = value(handle.expect("there is room")).expect_err("the member says so");
+    assert!(told.contains("refused"), "{told}");
+}
+
+/// An error whose `Drop` panics, as those of a group that nobody wants are dropped.
+#[derive(Debug)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        deliberate_panic("in the drop of an error");
+    }
+}
+
+/// Hazard 37 for groups.
+pub(crate) fn hazard_37_errors_that_panic_when_dropped_do_not_hold_up_a_group(cx: &Ctx) {
+    let pool = open(cx);
+    let group = pool.group().start();
+    let busy = occupy(&pool, cx.workers());
+    let gate = Gate::new();
+    for _ in 0..2 {
+        let passage = gate.passage();
+        let task = move |_: &tidegate::Cx| {
+            passage.enter();
+            Err(Bomb)
+        };
+        group.submit(task).expect("there is room");
+    }
+    busy.open();
+    gate.wait_until_entered(cx.workers().min(2));
+    gate.open();
+    let error = group.wait().expect_err("both fail");
+    for bomb in error.into_failures() {
+        std::mem::forget(bomb);
+    }
+    // One is kept, and then a panic comes: it goes on alone.
+    let group = pool.group().collect_all().start();
+    group.submit(|_| Err(Bomb)).expect("there is room");
+    idle(&pool);
+    std::mem::forget(group.wait().expect_err("it failed"));
+    if cx.workers() > 1 {
+        let group = pool.group().start();
+        let (first, second) = (Gate::new(), Gate::new());
+        let (at_first, at_second) = (first.passage(), second.passage());
+        let fails = move |_: &tidegate::Cx| {
+            at_first.enter();
+            Err(Bomb)
+        };
+        let panics = move |_: &tidegate::Cx| {
+            at_second.enter();
+            deliberate_panic("after an error")
+        };
+        group.submit(fails).expect("there is room");
+        group.submit(panics).expect("there is room");
+        first.wait_until_entered(1);
+        second.wait_until_entered(1);
+        first.open();
+        eventually("the error is told", || group.token().is_cancelled());
+        second.open();
+        let raised = catch_unwind(AssertUnwindSafe(|| group.wait()));
+        assert!(raised.is_err(), "the panic goes on, and the process lives");
+    }
+    idle(&pool);
+    pool.snapshot().check().expect("no task was lost");
+}
+
+/// Hazard 8 for groups: the deadline counts from the start of the group, whatever waits.
+pub(crate) fn G1_the_deadline_also_ends_the_wait_for_room(cx: &Ctx) {
+    let (clock, hands) = Clock::manual();
+    let pool = cx.builder().workers(1).queue(1).clock(clock).build().expect("the pool starts");
+    let busy = occupy(&pool, 1);
+    let filler = pool.submit(|| ()).expect("there is one place");
+    let start = || pool.group().deadline(Duration::from_millis(500)).start::<()>();
+    let waiting = |group: &Group<()>| {
+        let group = group.clone();
+        let work = |cx: &tidegate::Cx| {
+            cx.token().wait();
+            Ok(())
+        };
+        let submitter = in_background(move || group.submit(work).map_err(|r| r.reason()));
+        eventually("it waits for room", || pool.snapshot().waiting_submitters == 1);
+        submitter
+    };
+    let group = start();
+    let submitter = waiting(&group);
+    hands.advance(Duration::from_millis(500));
+    assert_eq!(submitter.join(), Err(Reason::TimedOut), "the deadline ends the wait");
+    group.wait().expect("nothing of it was accepted");
+    // Room comes 100 ms before the end: that is what is left for the task.
+    let group = start();
+    let submitter = waiting(&group);
+    hands.advance(Duration::from_millis(400));
+    assert!(filler.cancel(), "its place is free");
+    assert_eq!(submitter.join(), Ok(()));
+    busy.open();
+    eventually("it runs", || pool.snapshot().running == 1 && pool.snapshot().queued == 0);
+    hands.advance(Duration::from_millis(100));
+    let error = group.wait().expect_err("its time is up");
+    assert!(first(&error).is_timed_out(), "{error:?}");
+}
+
+pub(crate) fn G1_inside_the_limit_holds_too(cx: &Ctx) {
+    let pool = open(cx);
+    let inner = pool.clone();
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
+    let handle = pool.submit(move || {
+        let group: Group<()> = inner.group().limit(2).start();
+        for _ in 0..50 {
+            let (own, seen) = (group.clone(), Arc::clone(&seen));
+            let task = move |_: &tidegate::Cx| {
+                seen.fetch_max(own.unsettled(), SeqCst);
+                Ok(())
+            };
+            group.submit(task).expect("inside a task a group never refuses for room");
+        }
+        group.wait().is_ok()
+    });
+    assert!(value(handle.expect("there is room")));
+    // Two in the queue or on other workers, and the one that runs inline for want of a slot.
+    assert!((1..=3).contains(&most.load(SeqCst)), "{} unsettled", most.load(SeqCst));
+}
+
+pub(crate) fn G1_a_cancel_of_its_own_token_is_no_failure(cx: &Ctx) {
+    let pool = open(cx);
+    let busy = occupy(&pool, cx.workers());
+    let parent = Token::new();
+    let group: Group<()> = pool.group().parent(&parent).start();
+    group.submit(|_| Ok(())).expect("there is room");
+    group.token().cancel();
+    group.wait().expect("whoever has the token may end the group");
+    busy.open();
+}
+
+/// O6: what no wait has returned is told, and a bad `Drop` of it hurts nobody.
+pub(crate) fn O6_failures_of_a_dropped_group_are_told(cx: &Ctx) {
+    let told = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&told);
+    let hook = move |_: &tidegate::Unobserved| _ = counted.fetch_add(1, SeqCst);
+    let pool = cx.builder().queue(100).on_unobserved(hook).build().expect("the pool starts");
+    let group = pool.group().collect_all().start();
+    for n in 0..4 {
+        let task = move |_: &tidegate::Cx| match n % 2 {
+            0 => Err(Bomb),
+            _ => deliberate_panic("nobody waits"),
+        };
+        group.submit(task).expect("there is room");
+    }
+    idle(&pool);
+    assert_eq!(told.load(SeqCst), 0, "somebody may still wait");
+    drop(group);
+    assert_eq!(told.load(SeqCst), 4);
+    assert_eq!(pool.snapshot().drop_panics, 2, "and the process lives");
+}
+
+/// As deep as the stack goes, also where the queue has room.
+pub(crate) fn G1_groups_nest_deeply(cx: &Ctx) {
+    fn deeper(pool: &Pool, levels: u32) -> bool {
+        let group: Group<()> = pool.group().start();
+        let inner = pool.clone();
+        let task = move |_: &tidegate::Cx| match levels {
+            0 => Ok(()),
+            _ => deeper(&inner, levels - 1).then_some(()).ok_or(()),
+        };
+        group.submit(task).expect("inside a task a group never refuses for room");
+        group.wait().is_ok()
+    }
+    let builder = cx.builder().workers(1).queue(100).stack_size(16 << 20);
+    let pool = builder.build().expect("the pool starts");
+    assert!(deeper(&pool, 100));
+}
+
+pub(crate) fn G1_only_one_wait_returns_the_failures(cx: &Ctx) {
+    let pool = open(cx);
+    let group = pool.group().start();
+    group.submit(|_| Err("first")).expect("there is room");
+    let other = group.clone();
+    assert!(matches!(first(&group.wait().expect_err("it failed")), TaskError::Failed("first")));
+    let error = other.wait().expect_err("it is not told that all went well");
+    assert!(matches!(error, GroupError::AlreadyTaken), "{error:?}");
+}
+
 pub(crate) fn G1_inside_a_group_works_while_the_pool_drains(cx: &Ctx) {
     let pool = open(cx);
     let gate = Gate::new();

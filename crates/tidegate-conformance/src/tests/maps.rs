@@ -271,3 +271,88 @@ pub(crate) fn G3_a_map_waits_for_room_whatever_the_policy(cx: &Ctx) {
         assert_eq!(pool.snapshot().on_caller, 0, "the reader's thread runs nothing");
     }
 }
+
+/// What can be given is given, although there is no room for more.
+pub(crate) fn G3_a_result_that_is_ready_does_not_wait_for_room(cx: &Ctx) {
+    let pool = cx.builder().queue(4).build().expect("the pool starts");
+    let mut map = pool.map(0..100u64, |n| n).window(2);
+    assert_eq!(map.next().expect("there is one").expect("it has a result"), 0);
+    idle(&pool);
+    let busy = occupy(&pool, cx.workers());
+    for _ in 0..4 {
+        pool.try_spawn(|| ()).expect("there are four places");
+    }
+    assert_eq!(map.next().expect("it is ready").expect("it has a result"), 1);
+    busy.open();
+    assert_eq!(all(map), (2..100).collect::<Vec<_>>(), "nothing was lost meanwhile");
+}
+
+/// The failure is in the part that was begun in order; later items are done already.
+pub(crate) fn G3_nothing_comes_after_an_error(cx: &Ctx) {
+    cx.needs_workers(2);
+    let pool = open(cx);
+    let gate = Gate::new();
+    let passage = gate.passage();
+    let f = move |n: u32| {
+        if n == 1 {
+            passage.enter();
+            return Err("one");
+        }
+        Ok(n)
+    };
+    let mut map = pool.map_result(0..4, f).window(4);
+    assert!(matches!(map.next(), Some(Ok(0))));
+    eventually("the others are done", || pool.snapshot().completed >= 2);
+    let mut rest = map.as_completed();
+    gate.open();
+    assert!(matches!(rest.next(), Some((1, Err(_)))));
+    assert!(rest.next().is_none() && rest.next().is_none());
+}
+
+/// Deeper than waits for plain handles may go.
+pub(crate) fn G3_maps_nest_deeply_inside_the_pool(cx: &Ctx) {
+    fn ordered(pool: &Pool, levels: u32) -> u32 {
+        let inner = pool.clone();
+        let below = move |n: u32| if n == 0 { 0 } else { 1 + ordered(&inner, n - 1) };
+        all(pool.map([levels], below))[0]
+    }
+    fn completed(pool: &Pool, levels: u32) -> u32 {
+        let inner = pool.clone();
+        let below = move |n: u32| if n == 0 { 0 } else { 1 + completed(&inner, n - 1) };
+        let mut results = pool.map([levels], below).as_completed();
+        results.next().expect("there is one").1.expect("it has a result")
+    }
+    let pool = cx.builder().workers(1).queue(1).stack_size(16 << 20).build();
+    let pool = pool.expect("the pool starts");
+    assert_eq!((ordered(&pool, 80), completed(&pool, 80)), (80, 80));
+}
+
+/// Nobody could run it while its worker waits (W1).
+pub(crate) fn G3_a_map_inside_a_pool_with_state_is_refused(cx: &Ctx) {
+    let builder = cx.builder().callers_may_help(false).workers(1).queue(100);
+    let pool = builder.worker_state(|_| 0u32).build().expect("the pool starts");
+    for completed in [false, true] {
+        let inner = pool.clone();
+        let handle = pool.submit_with(move |_, _| {
+            let map = inner.map([1, 2], |n: u32| n);
+            match completed {
+                false => map.map(|result| result.is_err()).next(),
+                true => map.as_completed().map(|(_, result)| result.is_err()).next(),
+            }
+        });
+        assert_eq!(value(handle.expect("there is room")), Some(true), "refused, not stuck");
+    }
+    assert_eq!(all(pool.map([1, 2], |n: u32| n)), [1, 2], "outside it works");
+}
+
+/// One worker, one place: all but one item run inline, and that one is not forgotten.
+pub(crate) fn G3_no_item_is_starved_inside_the_pool(cx: &Ctx) {
+    let pool = cx.builder().workers(1).queue(1).build().expect("the pool starts");
+    let inner = pool.clone();
+    let handle = pool.submit(move || {
+        let mut map = inner.map(0u64.., |n| n).window(4).as_completed();
+        (0..1_000).position(|_| matches!(map.next(), Some((0, Ok(0)))))
+    });
+    let at = value(handle.expect("there is room")).expect("the first item comes");
+    assert!(at < 100, "it came after {at} others");
+}

@@ -325,3 +325,44 @@ pub(crate) fn hazard_61_bodies_that_panic_in_every_phase(cx: &Ctx) {
         assert_eq!(pool.snapshot().panicked, 0, "the task found its frame in phase {phase}");
     }
 }
+
+pub(crate) fn G2_the_panic_of_a_scope_is_the_one_nobody_saw(cx: &Ctx) {
+    let pool = open(cx);
+    let raised = catch_unwind(AssertUnwindSafe(|| {
+        pool.scope(|s| {
+            let seen = s.submit(|| -> () { deliberate_panic("seen") }).expect("there is room");
+            assert!(seen.wait().is_err());
+            s.spawn(|| deliberate_panic("not seen")).expect("there is room");
+        });
+    }));
+    let payload = raised.expect_err("one was not seen");
+    let text = payload.downcast_ref::<String>().expect("a text");
+    assert!(text.contains("not seen"), "{text}");
+}
+
+/// A scoped task with a name and a context: it hears the stop, and the report names it.
+pub(crate) fn G2_a_scoped_task_hears_that_it_should_stop(cx: &Ctx) {
+    let grace = Duration::from_millis(1);
+    let pool = cx.builder().queue(100).grace(grace).build().expect("the pool starts");
+    let gate = Gate::new();
+    let (passage, heard) = (gate.passage(), AtomicBool::new(false));
+    let report = std::thread::scope(|threads| {
+        let shutdown = threads.spawn(|| {
+            gate.wait_until_entered(1);
+            let report = pool.shutdown(Shutdown::hard()).expect("outside the pool");
+            gate.open(); // told, and still there
+            report
+        });
+        pool.scope(|s| {
+            let task = s.task("borrower").submit(|cx| {
+                passage.enter();
+                heard.store(cx.stopping(), SeqCst);
+            });
+            let _ = task.expect("there is room").wait();
+        });
+        shutdown.join().expect("no panic")
+    });
+    assert!(heard.load(SeqCst), "it was told");
+    let names: Vec<_> = report.still_borrowing.iter().map(|task| task.name).collect();
+    assert_eq!(names, ["borrower"]);
+}

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tidegate::{Pool, Reason, Shutdown, WhenFull};
 
 use crate::Ctx;
-use crate::kit::{Gate, Peak, Ran, Tracked, deliberate_panic, eventually, idle, occupy, value};
+use crate::kit::{
+    Gate, Peak, Ran, Tracked, deliberate_panic, eventually, idle, in_background, occupy, value,
+};
 
 fn open(cx: &Ctx) -> Pool {
     cx.builder().queue(100).build().expect("the pool starts")
@@ -104,6 +106,25 @@ pub(crate) fn G3_a_slice_does_not_wait_for_busy_workers(cx: &Ctx) {
         eventually("only those are left", || pool.snapshot().running == busy_workers);
         busy.open();
     }
+}
+
+/// Its task is pushed out of the queue by others before it began.
+pub(crate) fn G3_a_slice_that_is_pushed_out_comes_again(cx: &Ctx) {
+    let builder = cx.builder().workers(1).queue(1).when_full(WhenFull::DropOldest);
+    let pool = builder.build().expect("the pool starts");
+    let busy = occupy(&pool, 1);
+    let slice = {
+        let pool = pool.clone();
+        in_background(move || pool.map_slice(&[1, 2, 3], |n| n * 2).map_err(|e| e.to_string()))
+    };
+    for round in 1..4 {
+        eventually("it is queued", || pool.snapshot().queued == 1);
+        pool.spawn(|| ()).expect("the oldest goes");
+        assert!(pool.snapshot().evicted >= round);
+        pool.spawn(|| ()).expect("the oldest goes");
+    }
+    busy.open();
+    assert_eq!(slice.join(), Ok(vec![2, 4, 6]));
 }
 
 pub(crate) fn G3_a_slice_of_a_closed_pool_is_refused(cx: &Ctx) {
