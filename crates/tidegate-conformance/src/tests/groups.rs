@@ -523,7 +523,7 @@ pub(crate) fn G1_groups_nest_deeply(cx: &Ctx) {
         group.submit(task).expect("inside a task a group never refuses for room");
         group.wait().is_ok()
     }
-    let builder = cx.builder().workers(1).queue(100).stack_size(16 << 20);
+    let builder = cx.builder().callers_may_help(false).workers(1).queue(100).stack_size(16 << 20);
     let pool = builder.build().expect("the pool starts");
     assert!(deeper(&pool, 100));
 }
