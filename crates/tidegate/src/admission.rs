@@ -148,17 +148,8 @@ impl Core {
         handle: bool,
         mut offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W>> {
-        if let Some(token) = offer.token
-            && token.is_cancelled()
-        {
-            let reason = if self.queue.is_closed() { Reason::Closed } else { Reason::Cancelled };
+        if let Some(reason) = self.refusal_at_once(&offer) {
             return Err(self.refuse(reason, work));
-        }
-        let inside_with_state =
-            || self.config.worker_state.is_some() && frames::depth(self.address()) > 0;
-        if offer.patience == Patience::Room && inside_with_state() {
-            // Nobody could run it while its worker waits for it (W1).
-            return Err(self.refuse(Reason::WouldDeadlock, work));
         }
         let cell = depot::take();
         let has_extras = offer.external_id.is_some()
@@ -197,6 +188,20 @@ impl Core {
             self.register(cell, token, offer.cause);
         }
         Ok(cell)
+    }
+
+    /// Why an offer can't be taken whatever room there is.
+    #[inline]
+    fn refusal_at_once(&self, offer: &Offer<'_>) -> Option<Reason> {
+        if offer.token.is_some_and(crate::token::Token::is_cancelled) {
+            let closed = self.queue.is_closed();
+            return Some(if closed { Reason::Closed } else { Reason::Cancelled });
+        }
+        // Nobody could run it while its worker waits for it (W1).
+        let held_up = offer.patience == Patience::Room
+            && self.config.worker_state.is_some()
+            && frames::depth(self.address()) > 0;
+        held_up.then_some(Reason::WouldDeadlock)
     }
 
     /// How long a task may run, if it has a limit of any sort.
