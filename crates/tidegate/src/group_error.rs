@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::outcome::TaskError;
 
-/// What [`Group::wait`] returns when not all went well.
+/// What [`Group::wait`](crate::Group::wait) returns when not all went well.
 #[derive(Debug)]
 pub enum GroupError<E> {
     /// Tasks failed: the first, and, if the group collects all, the others.
