@@ -248,6 +248,7 @@ macro_rules! for_each_test {
         maps::G3_nothing_comes_after_an_error "G3" [Native] [];
         maps::G3_maps_nest_deeply_inside_the_pool "G3" [Native] [];
         maps::G3_a_map_inside_a_pool_with_state_is_refused "G3" [Native] [];
+        maps::G3_a_failure_is_told_once_in_a_closing_pool "G3" [Native] [];
         maps::G3_no_item_is_starved_inside_the_pool "G3" [Native] [];
         // slices.rs
         slices::G3_a_slice_gives_one_result_each_in_order "G3" [Native] [];

@@ -43,7 +43,7 @@ fn quicksort(pool: &Pool, numbers: &mut [u64]) {
 
 /// Two parts, everything in the first at most as large as anything in the second. Neither
 /// has all of the numbers, also when they are equal.
-fn partition(numbers: &mut [u64]) -> (&mut [u64], &mut [u64]) {
+pub(crate) fn partition(numbers: &mut [u64]) -> (&mut [u64], &mut [u64]) {
     let pivot = median(numbers[0], numbers[numbers.len() / 2], numbers[numbers.len() - 1]);
     let (mut left, mut right) = (0, numbers.len() - 1);
     loop {
@@ -67,7 +67,7 @@ fn median(a: u64, b: u64, c: u64) -> u64 {
 }
 
 /// The same numbers on every run, by xorshift.
-fn random_numbers(count: usize) -> Vec<u64> {
+pub(crate) fn random_numbers(count: usize) -> Vec<u64> {
     let mut x = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = || {
         x ^= x << 13;

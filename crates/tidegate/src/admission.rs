@@ -13,7 +13,7 @@ use crate::decide::{self, OnFull};
 use crate::depot;
 use crate::extras;
 use crate::frames::{self, MAX_DEPTH};
-use crate::job::{InlineJob, Words, Work, put, take};
+use crate::job::{InlineJob, Words, Work, fits, put, take};
 use crate::life::CellRef;
 use crate::lobby::Waited;
 use crate::outcome::Cause;
@@ -48,50 +48,43 @@ pub(crate) enum Patience {
 }
 
 impl Core {
-    /// Fire and forget, without a cell if the closure is small.
+    /// Fire and forget, without a cell.
     #[inline(always)]
     pub(crate) fn spawn_plain<F: FnOnce() + Send + 'static>(
         self: &Arc<Self>,
         work: F,
         patience: Patience,
     ) -> Result<(), Refused<F>> {
-        match InlineJob::new(work) {
-            Ok(job) => match self.queue.push_inline(job, Standing::Newcomer) {
-                Ok(()) => {
-                    self.task_added();
-                    Ok(())
-                }
-                Err((why, job)) => {
-                    // SAFETY: the job that comes back was made from this `F`.
-                    let work = unsafe { job.into_work() };
-                    self.spawn_plain_slowly(why, work, patience)
-                }
-            },
-            Err(work) => {
-                let offer = Offer { patience, ..Offer::default() };
-                self.offer(crate::job::Plain(work), false, offer)
-                    .map(|_| ())
-                    .map_err(|r| r.map_work(Work::into_closure))
+        match self.queue.push_inline(InlineJob::new(work), Standing::Newcomer) {
+            Ok(()) => {
+                self.task_added();
+                Ok(())
             }
+            // SAFETY: the job that comes back was made from this `F`.
+            Err((why, job)) => unsafe { self.spawn_plain_slowly(why, job, patience) },
         }
     }
 
+    /// # Safety
+    /// `job` was made from an `F`.
     #[cold]
-    fn spawn_plain_slowly<F: FnOnce() + Send + 'static>(
+    unsafe fn spawn_plain_slowly<F: FnOnce() + Send + 'static>(
         self: &Arc<Self>,
         why: NoRoom,
-        work: F,
+        job: InlineJob,
         patience: Patience,
     ) -> Result<(), Refused<F>> {
+        // SAFETY: by contract; each way below calls it once.
+        let work = |job: InlineJob| unsafe { job.into_work::<F>() };
         if why == NoRoom::Closed {
-            return Err(self.refuse(Reason::Closed, work));
+            return Err(self.refuse(Reason::Closed, work(job)));
         }
         let depth = frames::depth(self.address());
         let (policy, inside) = (self.config.when_full, self.config.inside);
         match decide::on_full(policy, inside, patience != Patience::Try, depth, MAX_DEPTH) {
             // The one way that can use the slot: wait with the closure in hand.
             OnFull::Wait(limit) => {
-                let mut job = InlineJob::new(work).ok();
+                let mut job = Some(job);
                 let own = self.own_deadline(patience);
                 let waited = self.wait_for_room(limit, own, None, |standing| {
                     let offered = job.take().expect("a refused job is put back");
@@ -100,21 +93,15 @@ impl Core {
                         why
                     })
                 });
-                match waited {
-                    Ok(()) => Ok(()),
-                    Err(reason) => {
-                        let job = job.expect("a refused job is put back");
-                        // SAFETY: made from this `F` above.
-                        Err(self.refuse(reason, unsafe { job.into_work() }))
-                    }
-                }
+                waited.map_err(|reason| {
+                    self.refuse(reason, work(job.expect("a refused job is put back")))
+                })
             }
             // Rare ways to end go through a cell, which knows them all.
             _ => {
                 let offer = Offer { patience, ..Offer::default() };
-                self.offer(crate::job::Plain(work), false, offer)
-                    .map(|_| ())
-                    .map_err(|r| r.map_work(Work::into_closure))
+                self.offer(crate::job::Plain(work(job)), false, offer)?;
+                Ok(())
             }
         }
     }
@@ -132,7 +119,7 @@ impl Core {
         work: W,
         handle: bool,
         offer: Offer<'_>,
-    ) -> Result<CellRef, Refused<W>> {
+    ) -> Result<CellRef, Refused<W::Closure>> {
         // SAFETY: it borrows nothing.
         unsafe { self.offer_borrowing(work, handle, offer) }
     }
@@ -146,10 +133,37 @@ impl Core {
         self: &Arc<Self>,
         work: W,
         handle: bool,
+        offer: Offer<'_>,
+    ) -> Result<CellRef, Refused<W::Closure>> {
+        let (reason, closure) = if fits::<W>() {
+            // SAFETY: by contract.
+            match unsafe { self.offer_sized(work, handle, offer) } {
+                Ok(cell) => return Ok(cell),
+                Err((reason, work)) => (reason, work.into_closure()),
+            }
+        } else {
+            // SAFETY: by contract.
+            match unsafe { self.offer_sized(Box::new(work), handle, offer) } {
+                Ok(cell) => return Ok(cell),
+                Err((reason, work)) => (reason, work.into_closure()),
+            }
+        };
+        Err(self.refuse(reason, closure))
+    }
+
+    /// As `offer_borrowing`, for work that is small.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    unsafe fn offer_sized<W: Work>(
+        self: &Arc<Self>,
+        work: W,
+        handle: bool,
         mut offer: Offer<'_>,
-    ) -> Result<CellRef, Refused<W>> {
+    ) -> Result<CellRef, (Reason, W)> {
         if let Some(reason) = self.refusal_at_once(&offer) {
-            return Err(self.refuse(reason, work));
+            return Err((reason, work));
         }
         let cell = depot::take();
         let has_extras = offer.external_id.is_some()
@@ -180,7 +194,7 @@ impl Core {
                     // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
                     let work = cell.unfill(|words| unsafe { take::<W>(words) });
                     depot::put(cell);
-                    return Err(self.refuse(reason, work));
+                    return Err((reason, work));
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::admission::Patience;
 use crate::core::Core;
-use crate::job::{InlineJob, fits};
+use crate::job::InlineJob;
 use crate::pool::Pool;
 use crate::refused::Refused;
 
@@ -86,18 +86,14 @@ impl Core {
         closures: &mut [Option<F>],
     ) -> Result<(), (usize, Refused<F>)> {
         const ONCE: &str = "each is taken once";
-        let mut placed = 0;
-        if fits::<F>() {
-            let mut jobs = closures.iter_mut().map(|work| work.take().expect(ONCE));
-            placed = self.queue.push_many(jobs.len(), || {
-                let work = jobs.next().expect("no more tickets than closures");
-                InlineJob::new(work).ok().expect("it fits")
-            });
-            if placed > 0 {
-                self.task_added();
-            }
+        let mut jobs = closures.iter_mut().map(|work| work.take().expect(ONCE));
+        let placed = self.queue.push_many(jobs.len(), || {
+            InlineJob::new(jobs.next().expect("no more tickets than closures"))
+        });
+        if placed > 0 {
+            self.task_added();
         }
-        // Too large, or at the bound: one by one, as the policy says.
+        // At the bound: one by one, as the policy says.
         for (at, work) in closures.iter_mut().enumerate().skip(placed) {
             let work = work.take().expect(ONCE);
             self.spawn_plain(work, Patience::Policy).map_err(|refused| (at, refused))?;

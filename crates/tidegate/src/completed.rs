@@ -12,6 +12,7 @@ use crate::event::wake_quietly;
 use crate::extras::Callback;
 use crate::frames;
 use crate::handle::Handle;
+use crate::life::CellRef;
 use crate::parker::with_parker;
 use crate::sync::Lock;
 
@@ -95,6 +96,20 @@ impl<T, E> InFlight<T, E> {
 
     pub(crate) fn has_settled(&self) -> bool {
         !self.settled.state.lock().0.is_empty()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.handles.keys().next().copied()
+    }
+
+    /// Inside a task whose worker's state is in use, and all are queued: this worker can't run
+    /// them, and there may be no other (W1).
+    pub(crate) fn is_held_up(&self, core: &Core) -> bool {
+        core.config.worker_state.is_some()
+            && frames::depth(core.address()) > 0
+            && !self.handles.is_empty()
+            && !self.has_settled()
+            && self.handles.values().filter_map(Handle::cell).all(CellRef::is_queued)
     }
 
     /// Everything that is in flight.

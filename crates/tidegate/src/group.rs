@@ -63,10 +63,10 @@ pub struct GroupBuilder<'p, S = ()> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Group<E, S = ()> {
-    owner: Arc<Owner<E, S>>,
+    started: Arc<Started<E, S>>,
 }
 
-struct Owner<E, S> {
+struct Started<E, S> {
     pool: Pool<S>,
     name: &'static str,
     members: Arc<Members<E>>,
@@ -125,7 +125,7 @@ impl<S: 'static> GroupBuilder<'_, S> {
         let core = Arc::clone(self.pool.core());
         let members = Members::new(core, self.limit, self.collect_all, deadline, self.parent);
         let (pool, name) = (self.pool.clone(), self.name);
-        Group { owner: Arc::new(Owner { pool, name, members: Arc::new(members) }) }
+        Group { started: Arc::new(Started { pool, name, members: Arc::new(members) }) }
     }
 }
 
@@ -149,24 +149,24 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     /// The group's token: cancelled by the first failure, by [`cancel`](Group::cancel), by
     /// its parent, or when `wait` returns.
     pub fn token(&self) -> &Token {
-        &self.owner.members.token
+        &self.started.members.token
     }
 
     /// Cancels what is queued and tells what runs to stop.
     pub fn cancel(&self) {
-        self.owner.members.cancel();
+        self.started.members.cancel();
     }
 
     /// How many of its tasks are accepted, or are just being submitted, and not settled.
     pub fn unsettled(&self) -> usize {
-        self.owner.members.roll.tasks()
+        self.started.members.roll.tasks()
     }
 
     fn add<F>(&self, f: F, patience: Patience) -> Result<(), Refused<F>>
     where
         F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
     {
-        let Owner { pool, name, members } = &*self.owner;
+        let Started { pool, name, members } = &*self.started;
         let core = pool.core();
         let (key, patience) = match members.enter(core, patience) {
             Ok(entered) => entered,
@@ -201,7 +201,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     /// # Panics
     /// If a task panicked, with its payload; not if the group collects all.
     pub fn wait(&self) -> Result<(), GroupError<E>> {
-        let Owner { pool, members, .. } = &*self.owner;
+        let Started { pool, members, .. } = &*self.started;
         let core = pool.core();
         if frames::is_member(members.address()) {
             return Err(GroupError::WouldDeadlock);
@@ -244,7 +244,7 @@ impl<E: Send, F: FnOnce(&Cx) -> Result<(), E> + Send> Work for Member<F> {
     }
 }
 
-impl<E, S> Drop for Owner<E, S> {
+impl<E, S> Drop for Started<E, S> {
     fn drop(&mut self) {
         self.members.let_go(self.name);
     }
@@ -252,16 +252,16 @@ impl<E, S> Drop for Owner<E, S> {
 
 impl<E, S> Clone for Group<E, S> {
     fn clone(&self) -> Self {
-        Group { owner: Arc::clone(&self.owner) }
+        Group { started: Arc::clone(&self.started) }
     }
 }
 
 impl<E, S> fmt::Debug for Group<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unsettled = self.owner.members.roll.tasks();
+        let unsettled = self.started.members.roll.tasks();
         f.debug_struct("Group")
-            .field("pool", &self.owner.pool.name())
-            .field("name", &self.owner.name)
+            .field("pool", &self.started.pool.name())
+            .field("name", &self.started.name)
             .field("unsettled", &unsettled)
             .finish_non_exhaustive()
     }

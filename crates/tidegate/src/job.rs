@@ -49,6 +49,18 @@ pub(crate) unsafe fn take<V>(words: *mut Words) -> V {
     unsafe { if fits::<V>() { words.cast::<V>().read() } else { *words.cast::<Box<V>>().read() } }
 }
 
+/// Moves what `put::<V>` stored in `from` on to `to`.
+///
+/// # Safety
+/// As for `take` and `put`.
+#[inline(always)]
+pub(crate) unsafe fn pass_on<V>(from: &Words, to: *mut Words) {
+    // Only what is filled: reading 40 bytes where 8 were just written would wait for the cache.
+    let bytes = if fits::<V>() { size_of::<V>() } else { size_of::<Box<V>>() };
+    // SAFETY: by contract of this function.
+    unsafe { to.cast::<u8>().copy_from_nonoverlapping(from.as_ptr().cast(), bytes) }
+}
+
 /// Borrows what `put::<V>` stored.
 ///
 /// # Safety
@@ -69,7 +81,7 @@ pub(crate) enum Verb {
 
 pub(crate) type InlineCall = unsafe fn(*mut Words, Verb);
 
-/// A `FnOnce()` whose captures lie in five words.
+/// A `FnOnce()` whose captures lie in five words, or in a box if they are larger.
 ///
 /// It has no `Drop`: whoever takes it out of the queue runs it or drops it, once.
 #[derive(Debug)]
@@ -79,16 +91,12 @@ pub(crate) struct InlineJob {
 }
 
 impl InlineJob {
-    /// None if the captures don't fit.
     #[inline(always)]
-    pub(crate) fn new<F: FnOnce() + Send + 'static>(work: F) -> Result<Self, F> {
-        if !fits::<F>() {
-            return Err(work);
-        }
+    pub(crate) fn new<F: FnOnce() + Send + 'static>(work: F) -> Self {
         let mut captures = [MaybeUninit::uninit(); INLINE_WORDS];
-        // SAFETY: fresh words, and `F` fits, so this never boxes.
+        // SAFETY: fresh words.
         unsafe { put(&mut captures, work) };
-        Ok(InlineJob { call: call_inline::<F>, captures })
+        InlineJob { call: call_inline::<F>, captures }
     }
 
     /// Runs or drops the work. May panic as the work does.
@@ -133,6 +141,23 @@ pub(crate) trait Work: Send {
     /// How an error that nobody collects is told to `on_unobserved`.
     fn describe(_error: &Self::Error) -> String {
         format!("an error of type {}", std::any::type_name::<Self::Error>())
+    }
+}
+
+/// Work too large for a cell, boxed at the door: every move of 64 KiB is a copy, and without
+/// optimisation each copy has a place of its own on the stack.
+impl<W: Work> Work for Box<W> {
+    type Value = W::Value;
+    type Error = W::Error;
+    type Closure = W::Closure;
+    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
+        (*self).run(state, cx)
+    }
+    fn into_closure(self) -> W::Closure {
+        (*self).into_closure()
+    }
+    fn describe(error: &W::Error) -> String {
+        W::describe(error)
     }
 }
 

@@ -41,21 +41,21 @@ use crate::waiting::Depth;
 /// task of the pool items run on top of it when there is no room, and while it waits.
 #[must_use = "a map does nothing until it is iterated"]
 pub struct Map<'m, I: Iterator, T, E = Infallible> {
-    source: Source<'m, I, T, E>,
+    feed: Feed<'m, I, T, E>,
     in_flight: Ordered<T, E>,
 }
 
 /// The results of a [`Map`] as they come, each with the number of its item, from 0.
 #[must_use = "a map does nothing until it is iterated"]
 pub struct MapAsCompleted<'m, I: Iterator, T, E = Infallible> {
-    source: Source<'m, I, T, E>,
+    feed: Feed<'m, I, T, E>,
     /// Begun in order.
     first: Ordered<T, E>,
     rest: Unordered<T, E>,
 }
 
 /// Where the items come from, and how one becomes a task.
-struct Source<'m, I: Iterator, T, E> {
+struct Feed<'m, I: Iterator, T, E> {
     core: Arc<Core>,
     items: I,
     submit: Submit<'m, I::Item, T, E>,
@@ -166,7 +166,7 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
         let submit: Submit<'m, I::Item, T, E> = Box::new(move |key, item, offer| {
             submit(Apply { job: Arc::clone(&job), key, item }, offer)
         });
-        let source = Source {
+        let feed = Feed {
             core: Arc::clone(core),
             items,
             submit,
@@ -177,25 +177,25 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
             held: None,
             refused: None,
         };
-        Map { source, in_flight: Ordered { handles: VecDeque::new() } }
+        Map { feed, in_flight: Ordered { handles: VecDeque::new() } }
     }
 
     /// How many items may be in flight: pulled, and their results not yet given. At least 1;
     /// default: 4 for each worker, 64 at least.
     pub fn window(mut self, items: usize) -> Self {
-        self.source.window = items.max(1);
+        self.feed.window = items.max(1);
         self
     }
 
     /// Gives the results as they come, each with the number of its item. What is in flight
     /// already comes first, in order.
     pub fn as_completed(self) -> MapAsCompleted<'m, I, T, E> {
-        MapAsCompleted { source: self.source, first: self.in_flight, rest: Unordered::new() }
+        MapAsCompleted { feed: self.feed, first: self.in_flight, rest: Unordered::new() }
     }
 
     /// The items that were not taken: one that the pool refused, and those never pulled.
     pub fn into_rest(self) -> impl Iterator<Item = I::Item> {
-        self.source.into_rest()
+        self.feed.into_rest()
     }
 }
 
@@ -205,23 +205,23 @@ impl<I: Iterator, T, E> Iterator for Map<'_, I, T, E> {
     fn next(&mut self) -> Option<Self::Item> {
         let handles = &mut self.in_flight.handles;
         let mut pulled = false;
-        while handles.len() < self.source.window {
+        while handles.len() < self.feed.window {
             let ready = handles.front().is_some_and(|(_, handle)| handle.is_settled());
             if pulled && ready {
                 break;
             }
-            let Some(one_more) = self.source.pull(ready, |_| None) else { break };
+            let Some(one_more) = self.feed.pull(ready, |_| None) else { break };
             handles.push_back(one_more);
             pulled = true;
         }
-        self.in_flight.next(&mut self.source).map(|(_, result)| result)
+        self.in_flight.next(&mut self.feed).map(|(_, result)| result)
     }
 }
 
 impl<I: Iterator, T, E> MapAsCompleted<'_, I, T, E> {
     /// As [`Map::into_rest`].
     pub fn into_rest(self) -> impl Iterator<Item = I::Item> {
-        self.source.into_rest()
+        self.feed.into_rest()
     }
 }
 
@@ -229,9 +229,9 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
     type Item = (usize, Result<T, MapError<E>>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (source, rest) = (&mut self.source, &mut self.rest.in_flight);
+        let (feed, rest) = (&mut self.feed, &mut self.rest.in_flight);
         let mut pulled = false;
-        while self.first.handles.len() + rest.len() < source.window {
+        while self.first.handles.len() + rest.len() < feed.window {
             let ready = match self.first.handles.front() {
                 Some((_, handle)) => handle.is_settled(),
                 None => rest.has_settled(),
@@ -239,31 +239,37 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
             if pulled && ready {
                 break;
             }
-            let Some((key, handle)) = source.pull(ready, |key| Some(rest.callback(key))) else {
+            let Some((key, handle)) = feed.pull(ready, |key| Some(rest.callback(key))) else {
                 break;
             };
             rest.add(key, handle);
             pulled = true;
         }
         if !self.first.handles.is_empty() {
-            let found = self.first.next(source);
-            if source.over && matches!(found, Some((_, Err(_)))) {
+            let found = self.first.next(feed);
+            if matches!(found, Some((_, Err(_)))) {
                 self.rest = Unordered::new();
             }
             return found;
         }
+        if rest.is_held_up(&feed.core) {
+            let oldest = rest.oldest().unwrap_or(feed.next_key);
+            feed.end();
+            self.rest = Unordered::new();
+            return Some((oldest as usize, Err(MapError::Refused(Reason::WouldDeadlock))));
+        }
         loop {
-            let Some((key, mut handle)) = rest.next(&source.core) else {
-                return source.refusal();
+            let Some((key, mut handle)) = rest.next(&feed.core) else {
+                return feed.refusal();
             };
             let outcome = handle.try_take().expect("listed only once it is settled");
             if let Err(TaskError::Cancelled { cause: Cause::Group, .. }) = outcome
-                && source.first_failure.is_before(key)
+                && feed.first_failure.is_before(key)
             {
                 continue; // the failure itself is still to come
             }
             if outcome.is_err() {
-                source.over = true;
+                feed.end();
                 self.rest = Unordered::new();
             }
             return Some((key as usize, outcome.map_err(MapError::Task)));
@@ -271,7 +277,7 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
     }
 }
 
-impl<I: Iterator, T, E> Source<'_, I, T, E> {
+impl<I: Iterator, T, E> Feed<'_, I, T, E> {
     /// Submits one more item, if there is one and nothing has failed. `ready`: a result can
     /// be given right now, so this is no time to wait for room.
     fn pull(
@@ -310,6 +316,12 @@ impl<I: Iterator, T, E> Source<'_, I, T, E> {
         }
     }
 
+    /// An error is given: nothing comes after it.
+    fn end(&mut self) {
+        self.over = true;
+        self.refused = None;
+    }
+
     /// Once nothing is in flight: why the last item is not.
     fn refusal<R>(&mut self) -> Option<(usize, Result<R, MapError<E>>)> {
         let reason = self.refused.take()?;
@@ -329,18 +341,17 @@ struct Ordered<T, E> {
 impl<T, E> Ordered<T, E> {
     fn next<I: Iterator>(
         &mut self,
-        source: &mut Source<'_, I, T, E>,
+        feed: &mut Feed<'_, I, T, E>,
     ) -> Option<(usize, Result<T, MapError<E>>)> {
         let Some((key, handle)) = self.handles.pop_front() else {
-            return source.refusal();
+            return feed.refusal();
         };
         let result = handle.wait_at(Depth::Any).map_err(|error| match error {
             WaitError::Task(error) => MapError::Task(error),
             WaitError::NoOutcome { .. } => MapError::Refused(Reason::WouldDeadlock),
         });
         if result.is_err() {
-            source.over = true;
-            source.refused = None;
+            feed.end();
             *self = Ordered { handles: VecDeque::new() };
         }
         Some((key as usize, result))
@@ -417,18 +428,18 @@ impl<X: Send, T: Send, E: Send, F: Fn(X) -> Result<T, E> + Send + Sync> Work for
 
 impl<I: Iterator, T, E> fmt::Debug for Map<'_, I, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.source.show("Map", self.in_flight.handles.len(), f)
+        self.feed.show("Map", self.in_flight.handles.len(), f)
     }
 }
 
 impl<I: Iterator, T, E> fmt::Debug for MapAsCompleted<'_, I, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let in_flight = self.first.handles.len() + self.rest.in_flight.len();
-        self.source.show("MapAsCompleted", in_flight, f)
+        self.feed.show("MapAsCompleted", in_flight, f)
     }
 }
 
-impl<I: Iterator, T, E> Source<'_, I, T, E> {
+impl<I: Iterator, T, E> Feed<'_, I, T, E> {
     fn show(&self, name: &str, in_flight: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
             .field("pool", &self.core.name)

@@ -30,13 +30,13 @@ pub(crate) struct Members<E> {
     /// The token was cancelled by the group itself.
     by_us: AtomicBool,
     pub(crate) roll: Roll,
-    open: Lock<Open<E>>,
+    open: Lock<Unsettled<E>>,
     /// None until something fails.
     failures: Lock<Option<Vec<TaskError<E>>>>,
 }
 
 /// The handles of the members that have not settled.
-struct Open<E> {
+struct Unsettled<E> {
     next_key: u64,
     handles: BTreeMap<u64, Handle<(), E>>,
     /// Settled before the submitter could put the handle here.
@@ -51,7 +51,7 @@ impl<E> Members<E> {
         deadline: Ticks,
         parent: Option<Token>,
     ) -> Self {
-        let open = Open { next_key: 0, handles: BTreeMap::new(), early: Vec::new() };
+        let open = Unsettled { next_key: 0, handles: BTreeMap::new(), early: Vec::new() };
         Members {
             limit,
             collect_all,

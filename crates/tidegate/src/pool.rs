@@ -86,10 +86,8 @@ impl<S> Pool<S> {
         work: W,
         offer: Offer<'_>,
     ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
-        match self.core().offer(work, true, offer) {
-            Ok(cell) => Ok(Handle::new(cell, self.core().config.callers_may_help)),
-            Err(refused) => Err(refused.map_work(Work::into_closure)),
-        }
+        let cell = self.core().offer(work, true, offer)?;
+        Ok(Handle::new(cell, self.core().config.callers_may_help))
     }
 
     pub(crate) fn spawn_work<W: Work + 'static>(
@@ -97,10 +95,8 @@ impl<S> Pool<S> {
         work: W,
         offer: Offer<'_>,
     ) -> Result<(), Refused<W::Closure>> {
-        match self.core().offer(work, false, offer) {
-            Ok(_) => Ok(()),
-            Err(refused) => Err(refused.map_work(Work::into_closure)),
-        }
+        self.core().offer(work, false, offer)?;
+        Ok(())
     }
 }
 

@@ -229,7 +229,7 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
             }
             Err(refused) => {
                 self.open.roll.leave();
-                Err(refused.map_work(Work::into_closure))
+                Err(refused)
             }
         }
     }

@@ -6,6 +6,7 @@
 //! 4. Run the callback.
 
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +19,15 @@ use crate::event::wake_quietly;
 use crate::extras::{self, Extras};
 use crate::frames;
 use crate::ids::{TaskId, TaskInfo};
-use crate::job::{Verb, Words, Work, put, take};
+use crate::job::{Verb, Words, Work, pass_on, peek, put, take};
 use crate::life::CellRef;
 use crate::line::WorkerLine;
 use crate::outcome::{Cause, OutcomeKind, Summary};
-use crate::panics::{Panic, drop_quietly, quietly};
+use crate::panics::{Panic, quietly};
 use crate::publish::Published;
 use crate::queue::Item;
 use crate::reaper::Chore;
+use crate::ring::INLINE_WORDS;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::token::Token;
 use crate::unobserved::UnobservedKind;
@@ -83,17 +85,37 @@ unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     let work: W = cell.payload(|words| unsafe { take(words) });
     let lowest = env.show(cell);
     env.core.watch_limit(cx.limit());
-    let returned = quietly(|| work.run(env.state, &cx));
-    let panicked = returned.is_err();
-    settle_returned::<W>(cell, env, returned, &cx);
+    let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
+    let returned = quietly(|| match work.run(env.state, &cx) {
+        Ok(value) => {
+            // SAFETY: fresh words.
+            unsafe { put(&mut left, value) };
+            Returned::Value
+        }
+        Err(error) => {
+            // SAFETY: fresh words.
+            unsafe { put(&mut left, error) };
+            Returned::Error
+        }
+    });
+    let how = returned.unwrap_or_else(|panic| {
+        // SAFETY: fresh words.
+        unsafe { put(&mut left, panic) };
+        Returned::Panic
+    });
+    // SAFETY: `how` says what was just stored.
+    unsafe { settle_returned::<W>(cell, env, how, left, &cx) };
     env.hide(lowest);
-    panicked
+    how == Returned::Panic
 }
 
-fn settle_returned<W: Work>(
+/// # Safety
+/// `left` holds what `how` says, stored by `put`.
+unsafe fn settle_returned<W: Work>(
     cell: CellRef,
     env: &RunEnv<'_>,
-    returned: Result<Result<W::Value, W::Error>, Panic>,
+    how: Returned,
+    mut left: Words,
     cx: &Cx,
 ) {
     // Strict: what counts is when the closure returned, not when we come to settle it.
@@ -102,33 +124,50 @@ fn settle_returned<W: Work>(
     let Some(won) = cell.claim_running() else {
         // Abandoned meanwhile: the cell may be somebody else's by now.
         env.core.ledger.late_returns.fetch_add(1, Relaxed);
-        if let Err(panic) = &returned {
+        if how == Returned::Panic {
+            // SAFETY: by contract.
+            let panic = unsafe { peek::<Panic>(&left) };
             let text = format!("after it was abandoned: {}", panic.message());
             env.core.unobserved(UnobservedKind::Panicked, cx.name(), Some(task_id(cell)), text);
         }
-        env.core.drop_late(returned);
+        // SAFETY: by contract, and nobody looks at it again.
+        unsafe { drop_returned::<W>(&mut left, how, env.core) };
         return;
-    };
-    let how = match &returned {
-        Ok(Ok(_)) => Returned::Value,
-        Ok(Err(_)) => Returned::Error,
-        Err(_) => Returned::Panic,
     };
     let kind = decide::outcome(how, too_late, won.stop_cause().is_some());
     if kind == Kind::TimedOutRunning {
-        env.core.drop_late(returned);
+        // SAFETY: as above.
+        unsafe { drop_returned::<W>(&mut left, how, env.core) };
     } else {
         // SAFETY: claimed, and the payload was moved out before the run.
         cell.payload(|words| unsafe {
-            match returned {
-                Ok(Ok(value)) => put(words, value),
-                Ok(Err(error)) => put(words, error),
-                Err(panic) => put(words, panic),
+            match how {
+                Returned::Value => pass_on::<W::Value>(&left, words),
+                Returned::Error => pass_on::<W::Error>(&left, words),
+                Returned::Panic => pass_on::<Panic>(&left, words),
             }
         });
     }
     let run_time = now.zip(cx.started()).map(|(now, at)| now.since(at));
     finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
+}
+
+/// A value that came too late goes quietly.
+///
+/// # Safety
+/// As for `settle_returned`.
+#[cold]
+unsafe fn drop_returned<W: Work>(left: &mut Words, how: Returned, core: &Core) {
+    let kind = match how {
+        Returned::Value => Kind::Completed,
+        Returned::Error => Kind::Failed,
+        Returned::Panic => Kind::Panicked,
+    };
+    // SAFETY: by contract.
+    if let Err(panic) = quietly(|| unsafe { drop_output::<W>(left, kind) }) {
+        core.ledger.drop_panics.fetch_add(1, Relaxed);
+        core.discard(panic);
+    }
 }
 
 unsafe fn drop_work<W: Work>(words: *mut Words) {
@@ -152,10 +191,8 @@ unsafe fn describe<W: Work>(words: *const Words, kind: Kind) -> Option<String> {
     // SAFETY: as in `drop_output`; `V` and `Box<V>` are both read in place.
     unsafe {
         match kind {
-            Kind::Failed | Kind::CancelledWithError => {
-                Some(W::describe(crate::job::peek::<W::Error>(words)))
-            }
-            Kind::Panicked => Some(crate::job::peek::<Panic>(words).message().to_owned()),
+            Kind::Failed | Kind::CancelledWithError => Some(W::describe(peek::<W::Error>(words))),
+            Kind::Panicked => Some(peek::<Panic>(words).message().to_owned()),
             _ => None,
         }
     }
@@ -365,14 +402,7 @@ pub(crate) fn own_token(cell: CellRef) -> Option<Token> {
     if cell.was_told() { extras.own_token.clone() } else { None }
 }
 
-/// A value that came too late goes quietly.
 impl Core {
-    fn drop_late<T>(&self, value: T) {
-        if drop_quietly(value) {
-            self.ledger.drop_panics.fetch_add(1, Relaxed);
-        }
-    }
-
     /// Drops the work of a task that this thread has claimed and that never ran.
     fn drop_unused_work(&self, cell: CellRef) {
         let drop_work = cell.ops().drop_work;

@@ -139,6 +139,11 @@ fn walk_that_fails_names_the_folder() {
 
 // ---------------------------------------------------------------- a sort with scopes
 
+#[path = "../examples/quicksort.rs"]
+#[allow(dead_code, reason = "the rest is the example's own")]
+mod quicksort_example;
+use quicksort_example::{partition, random_numbers};
+
 fn quicksort(pool: &Pool, numbers: &mut [u64]) {
     if numbers.len() <= 50 {
         return numbers.sort_unstable();
@@ -148,38 +153,6 @@ fn quicksort(pool: &Pool, numbers: &mut [u64]) {
         s.spawn(|| quicksort(pool, low)).unwrap();
         quicksort(pool, high);
     });
-}
-
-/// Two parts, neither of them empty, and nothing in the first above anything in the second.
-fn partition(numbers: &mut [u64]) -> (&mut [u64], &mut [u64]) {
-    let (a, b, c) = (numbers[0], numbers[numbers.len() / 2], numbers[numbers.len() - 1]);
-    let pivot = a.max(b).min(a.min(b).max(c));
-    let (mut left, mut right) = (0, numbers.len() - 1);
-    loop {
-        while numbers[left] < pivot {
-            left += 1;
-        }
-        while numbers[right] > pivot {
-            right -= 1;
-        }
-        if left >= right {
-            return numbers.split_at_mut(left);
-        }
-        numbers.swap(left, right);
-        left += 1;
-        right -= 1;
-    }
-}
-
-fn random_numbers(count: usize) -> Vec<u64> {
-    let mut x = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut next = || {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x
-    };
-    (0..count).map(|_| next()).collect()
 }
 
 #[test]

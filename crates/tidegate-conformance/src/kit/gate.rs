@@ -64,12 +64,7 @@ impl Gate {
         while state.entered < n {
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "only {} of {n} arrived at the gate", state.entered);
-            state = self
-                .door
-                .arrived
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = wait_at_most(left, &self.door.arrived, state);
         }
     }
 
@@ -113,12 +108,7 @@ impl Passage {
             if give_up() {
                 return false;
             }
-            state = self
-                .door
-                .passable
-                .wait_timeout(state, LOOK_AGAIN)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = wait_at_most(LOOK_AGAIN, &self.door.passable, state);
         }
         true
     }
@@ -139,4 +129,12 @@ impl DoorState {
         self.permits -= usize::from(through);
         through
     }
+}
+
+fn wait_at_most<'d, T>(
+    limit: Duration,
+    news: &Condvar,
+    state: MutexGuard<'d, T>,
+) -> MutexGuard<'d, T> {
+    news.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
 }

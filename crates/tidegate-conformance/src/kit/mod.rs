@@ -13,7 +13,8 @@ pub use facts::{
 };
 pub use gate::{Gate, Passage};
 pub use native::{
-    Ran, idle, no_outcome, occupy, refusal, refused, sum_of_outcomes, task_error, value,
+    Ran, idle, no_outcome, occupy, occupy_obediently, refusal, refused, sum_of_outcomes,
+    task_error, value,
 };
 pub use portable::{job, occupy_port, taken, until_stopped, why_refused};
 pub use quiet::{DELIBERATE, Deliberate, deliberate_panic, install_quiet_hook};

@@ -18,6 +18,19 @@ pub fn occupy<S: 'static>(pool: &Pool<S>, workers: usize) -> Gate {
     gate
 }
 
+/// As `occupy`, with tasks that end when they are told to stop: false is their value then.
+pub fn occupy_obediently(pool: &Pool, workers: usize) -> (Gate, Vec<Handle<bool>>) {
+    let gate = Gate::new();
+    let obedient = || {
+        let passage = gate.passage();
+        let task = pool.task("").submit(move |task| passage.enter_unless(|| task.stopping()));
+        task.expect("there is room")
+    };
+    let tasks = (0..workers).map(|_| obedient()).collect();
+    gate.wait_until_entered(workers);
+    (gate, tasks)
+}
+
 /// The value of a task that must have completed.
 #[track_caller]
 pub fn value<T, E: std::fmt::Debug>(handle: Handle<T, E>) -> T {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
 
 use tidegate::{Pool, Shutdown, Token, WhenFull};
 
@@ -41,13 +42,24 @@ fn sized<const N: usize>(pool: &Pool, sum: &Arc<AtomicUsize>) -> usize {
 }
 
 pub(crate) fn hazard_75_closures_of_every_size(cx: &Ctx) {
-    let pool = cx.builder().queue(100).build().expect("the pool starts");
+    // Three quarters of what a thread gets: copies of the largest must not pile up on the stack,
+    // also not in a build without optimisation.
+    const STACK: usize = (3 << 20) / 2;
+    let builder = cx.builder().queue(100).stack_size(STACK);
+    let pool = builder.build().expect("the pool starts");
+    thread::scope(|s| {
+        let caller = thread::Builder::new().stack_size(STACK);
+        caller.spawn_scoped(s, || closures_of_every_size(&pool)).expect("a thread");
+    });
+}
+
+fn closures_of_every_size(pool: &Pool) {
     let sum = Arc::new(AtomicUsize::new(0));
     // Around the size of a slot (48 bytes, less the words beside it), and far beyond.
-    macro_rules! sizes { ($($n:literal)*) => { [$(sized::<$n>(&pool, &sum)),*] }; }
+    macro_rules! sizes { ($($n:literal)*) => { [$(sized::<$n>(pool, &sum)),*] }; }
     let small = sizes!(0 1 7 8 15 16 17 23 24 25 31 32 33 39 40 41 42 46 47 48 49 50 55 56 57);
     let large = sizes!(63 64 65 71 72 73 100 127 128 129 255 256 257 1000 4096 65536);
-    idle(&pool);
+    idle(pool);
     let expected: usize = small.iter().chain(&large).sum();
     assert_eq!(sum.load(SeqCst), expected, "a closure ran with other bytes than it had");
 }

@@ -344,6 +344,57 @@ pub(crate) fn G3_a_map_inside_a_pool_with_state_is_refused(cx: &Ctx) {
         assert_eq!(value(handle.expect("there is room")), Some(true), "refused, not stuck");
     }
     assert_eq!(all(pool.map([1, 2], |n: u32| n)), [1, 2], "outside it works");
+    // Begun outside, read inside: the second item is queued behind its reader.
+    let (gate, (give, take)) = (Arc::new(Gate::new()), std::sync::mpsc::channel());
+    let (passage, mut take) = (gate.passage(), Some(take));
+    let (readers, opens, inner) = (std::sync::mpsc::channel(), Arc::clone(&gate), pool.clone());
+    let (note, reader) = readers;
+    let items = (0..2u32).inspect(move |n| {
+        if *n == 1 {
+            let take: std::sync::mpsc::Receiver<Box<dyn FnMut() -> bool + Send>> =
+                take.take().expect("asked once");
+            let task = inner.submit(move || take.recv().expect("it is sent")());
+            note.send(task.expect("there is room")).expect("the test waits");
+            opens.open();
+        }
+    });
+    let f = move |n: u32| {
+        passage.enter();
+        n
+    };
+    let mut map = pool.map(items, f).as_completed();
+    assert!(matches!(map.next(), Some((0, Ok(0)))));
+    let is_refused =
+        move || matches!(map.next(), Some((1, Err(MapError::Refused(Reason::WouldDeadlock)))));
+    give.send(Box::new(is_refused)).expect("the reader waits");
+    assert!(value(reader.recv().expect("it was submitted")), "refused, not stuck");
+}
+
+/// A pool that closes and an item that fails: the failure is the last that comes.
+pub(crate) fn G3_a_failure_is_told_once_in_a_closing_pool(cx: &Ctx) {
+    let pool = open(cx);
+    let gate = Gate::new();
+    let passage = gate.passage();
+    let f = move |_: u32| {
+        passage.enter();
+        Err::<u32, _>("the only one")
+    };
+    let closer = pool.clone();
+    // The second item closes the pool while the first is in flight, and is refused.
+    let items = (0..9u32).inspect(move |n| {
+        if *n == 1 {
+            closer.close()
+        }
+    });
+    let mut map = pool.map_result(items, f).as_completed();
+    let opener = in_background(move || {
+        gate.wait_until_entered(1);
+        gate.open();
+    });
+    assert!(matches!(map.next(), Some((0, Err(MapError::Task(_))))));
+    assert!(map.next().is_none() && map.next().is_none(), "nothing comes after it");
+    opener.join();
+    assert_eq!(map.into_rest().next(), Some(1), "the refused item comes back");
 }
 
 /// One worker, one place: all but one item run inline, and that one is not forgotten.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tidegate::{Cause, Clock, Mode, Pool, PoolState, Reason, Report, Shutdown, Token};
 
 use crate::kit::{
-    Background, Gate, Passage, eventually, in_background, job, occupy, refusal, taken, task_error,
-    value,
+    Background, Gate, Passage, eventually, in_background, job, occupy, occupy_obediently, refusal,
+    taken, task_error, value,
 };
 use crate::{Ctx, Ending, How, SuiteHandle, SuitePool};
 
@@ -139,16 +139,7 @@ pub(crate) fn S1_row_light_within(cx: &Ctx) {
 pub(crate) fn S1_row_soft_within(cx: &Ctx) {
     let (clock, hand) = Clock::manual();
     let pool = cx.builder().queue(10).clock(clock).grace(GRACE).build().expect("the pool starts");
-    let gate = Gate::new();
-    let obedient: Vec<_> = (0..cx.workers())
-        .map(|_| {
-            let passage = gate.passage();
-            pool.task("")
-                .submit(move |task| passage.enter_unless(|| task.stopping()))
-                .expect("there is room")
-        })
-        .collect();
-    gate.wait_until_entered(cx.workers());
+    let (_gate, obedient) = occupy_obediently(&pool, cx.workers());
     let shutdown = shut_down(&pool, Shutdown::soft().within(LIMIT));
     closing(&pool, Mode::Soft);
     assert!(obedient.iter().all(|handle| !handle.is_settled()), "Soft lets what runs finish");

@@ -12,7 +12,10 @@ use tidegate::{
 };
 
 use crate::Ctx;
-use crate::kit::{Gate, block_on, eventually, in_background, occupy, refusal, task_error, value};
+use crate::kit::{
+    Gate, block_on, eventually, in_background, occupy, occupy_obediently, refusal, task_error,
+    value,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -47,16 +50,7 @@ pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
 
 pub(crate) fn S2_a_stronger_mode_escalates(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
-    let gate = Gate::new();
-    let running: Vec<_> = (0..cx.workers())
-        .map(|_| {
-            let passage = gate.passage();
-            pool.task("")
-                .submit(move |task| passage.enter_unless(|| task.stopping()))
-                .expect("there is room")
-        })
-        .collect();
-    gate.wait_until_entered(cx.workers());
+    let (_gate, running) = occupy_obediently(&pool, cx.workers());
     let queued = pool.submit(|| ()).expect("there is room");
     let call = |how| {
         let pool = pool.clone();

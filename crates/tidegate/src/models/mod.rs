@@ -108,10 +108,9 @@ join!(a: A, b: B, c: C);
 
 /// An inline job that only carries a number.
 fn inline(number: u64) -> InlineJob {
-    let work = move || {
+    InlineJob::new(move || {
         std::hint::black_box(number);
-    };
-    InlineJob::new(work).unwrap_or_else(|_| unreachable!("one word fits"))
+    })
 }
 
 fn number_of(job: &InlineJob) -> u64 {

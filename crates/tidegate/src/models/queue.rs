@@ -215,7 +215,7 @@ fn drop_and_push_drop_each_closure_once() {
         let drops = Arc::new([0.into(), 0.into()]);
         let producer = |number: usize, queue: &Queue, drops: &Arc<_>| {
             let counted = Counted(Arc::clone(drops), number);
-            let job = InlineJob::new(move || drop(counted)).ok().unwrap();
+            let job = InlineJob::new(move || drop(counted));
             match queue.push_inline(job, Standing::Newcomer) {
                 Ok(()) => 1,
                 Err((_, job)) => {
