@@ -99,6 +99,7 @@ macro_rules! for_each_test {
         bound::R6_one_place_comes_free_for_one_task "R6" [Native] [];
         bound::R6_bound_holds_under_contention "R6" [Native] [10];
         bound::R6_queue_zero "R6" [Native] [];
+        bound::R6_queue_zero_takes_work_from_the_start "R6" [Native] [];
         bound::R6_defaults "R6" [Native] [];
         bound::R6_nested_tasks_stay_within_the_bound "R6" [Native] [];
         bound::R7_start_order "R7" [Fifo, BoundedQueue] [];
@@ -172,6 +173,7 @@ macro_rules! for_each_test {
         isolation::O6_unobserved_failures_reach_the_hook "O6" [Native] [41];
         isolation::O6_an_error_dropped_unread_is_reported "O6" [Native] [41];
         isolation::O6_what_somebody_saw_is_not_reported "O6" [Native] [];
+        isolation::O6_an_abandoned_task_is_told "O6" [Native] [];
         // long_tasks.rs
         long_tasks::L1_the_context_gives_everything "L1" [Native] [];
         long_tasks::L1_the_token_can_be_passed_on "L1" [Native] [];
@@ -202,18 +204,20 @@ macro_rules! for_each_test {
         groups::R8_a_fork_is_never_refused_however_deep "R8" [Native] [];
         groups::G1_waiting_for_a_group_from_inside_it_would_deadlock "G1" [Native] [];
         groups::G1_a_member_that_runs_inline_knows_its_group "G1" [Native] [];
-        groups::hazard_37_errors_that_panic_when_dropped_do_not_hold_up_a_group "G1" [Native] [37];
-        groups::G1_the_deadline_also_ends_the_wait_for_room "G1" [Native] [8];
-        groups::G1_inside_the_limit_holds_too "G1" [Native] [];
-        groups::G1_a_cancel_of_its_own_token_is_no_failure "G1" [Native] [];
-        groups::O6_failures_of_a_dropped_group_are_told "O6" [Native] [37];
-        groups::G1_groups_nest_deeply "G1" [Native] [];
-        groups::G1_only_one_wait_returns_the_failures "G1" [Native] [];
-        groups::G1_inside_a_group_works_while_the_pool_drains "G1" [Native] [];
-        groups::G1_dropping_a_group_cancels_and_detaches "G1" [Native] [];
-        groups::G1_an_evicted_task_is_a_failure "G1" [Native] [];
-        groups::hazard_60_fail_fast_reaches_a_submitter_that_waits_for_room "G1" [Native] [60];
-        groups::hazard_59_limit_and_queue_do_not_wait_for_each_other "G1" [Native] [59];
+        group_ends::hazard_37_errors_that_panic_when_dropped_do_not_hold_up_a_group "G1" [Native] [37];
+        group_ends::G1_the_deadline_also_ends_the_wait_for_room "G1" [Native] [8];
+        group_ends::G1_inside_the_limit_holds_too "G1" [Native] [];
+        group_ends::G1_a_cancel_of_its_own_token_is_no_failure "G1" [Native] [];
+        group_ends::O6_failures_of_a_dropped_group_are_told "O6" [Native] [37];
+        group_ends::O6_what_a_wait_does_not_return_is_told "O6" [Native] [];
+        group_ends::G1_a_wait_inside_does_not_wait_for_who_wants_to_join "G1" [Native] [];
+        group_ends::G1_groups_nest_deeply "G1" [Native] [];
+        group_ends::G1_only_one_wait_returns_the_failures "G1" [Native] [];
+        group_ends::G1_inside_a_group_works_while_the_pool_drains "G1" [Native] [];
+        group_ends::G1_dropping_a_group_cancels_and_detaches "G1" [Native] [];
+        group_ends::G1_an_evicted_task_is_a_failure "G1" [Native] [];
+        group_ends::hazard_60_fail_fast_reaches_a_submitter_that_waits_for_room "G1" [Native] [60];
+        group_ends::hazard_59_limit_and_queue_do_not_wait_for_each_other "G1" [Native] [59];
         // scopes.rs
         scopes::G2_tasks_borrow_from_the_stack "G2" [Native] [];
         scopes::G2_a_panic_in_the_body_waits_for_the_tasks "G2" [Native] [];
@@ -223,6 +227,9 @@ macro_rules! for_each_test {
         scopes::G2_a_shutdown_drops_queued_ones_before_the_scope_ends "G2" [Native] [];
         scopes::hazard_62_hard_returns_and_a_scoped_task_is_not_abandoned "G2" [Native] [62];
         scopes::G2_a_scoped_task_can_be_cancelled "G2" [Native] [];
+        scopes::G2_a_scoped_task_has_limits_and_a_token "G2" [Native] [];
+        scopes::G2_with_state_a_scope_inside_takes_nothing_from_anywhere "G2" [Native] [];
+        scopes::S4_a_task_on_a_caller_is_listed_as_borrowing "S4" [Native] [];
         scopes::G2_a_refusal_gives_borrowing_work_back "G2" [Native] [];
         scopes::G2_tasks_may_submit_to_their_own_scope "G2" [Native] [];
         scopes::G2_the_end_of_a_scope_inside_runs_what_is_added_meanwhile "G2" [Native] [];
@@ -249,7 +256,31 @@ macro_rules! for_each_test {
         maps::G3_maps_nest_deeply_inside_the_pool "G3" [Native] [];
         maps::G3_a_map_inside_a_pool_with_state_is_refused "G3" [Native] [];
         maps::G3_a_failure_is_told_once_in_a_closing_pool "G3" [Native] [];
+        maps::G3_a_window_of_any_size "G3" [Native] [];
+        maps::G3_a_result_ends_the_wait_for_room "G3" [Native] [];
+        maps::A1_what_nobody_asked_for_is_not_counted "A1" [Native] [];
         maps::G3_no_item_is_starved_inside_the_pool "G3" [Native] [];
+        // budgets.rs
+        budgets::B1_queued_work_is_paid_for "B1" [Native] [11];
+        budgets::B1_it_comes_back_on_every_ending "B1" [Native] [];
+        budgets::B1_without_permits_the_policy_decides "B1" [Native] [];
+        budgets::B1_nobody_goes_by_a_heavy_one "B1" [Native] [];
+        budgets::hazard_55_whoever_leaves_the_head_passes_the_turn_on "B1" [Native] [55];
+        budgets::hazard_56_weights_that_make_no_sense "B1" [Native] [56];
+        budgets::B1_inside_a_task_it_never_waits "B1" [Native] [];
+        budgets::B1_reasons_come_in_their_order "B1" [Native] [];
+        budgets::B1_a_budget_can_be_resized "B1" [Native] [];
+        budgets::B1_an_abandoned_task_keeps_its_weight "B1" [Native] [];
+        budgets::B1_a_close_releases_who_waits "B1" [Native] [];
+        budgets::B1_pools_and_groups_share_it "B1" [Native] [];
+        budgets::B1_a_wait_for_permits_holds_no_place "B1" [Native] [];
+        budgets::B1_one_limit_for_permits_and_place "B1" [Native] [];
+        budgets::B1_two_budgets_do_not_wait_for_each_other "B1" [Native] [];
+        budgets::B1_by_hand_blocking_and_async "B1" [Native] [];
+        budgets::B1_a_future_that_was_served_and_dropped "B1" [Native] [];
+        budgets::B2_a_rate_lets_in_what_time_allows "B2" [Native] [];
+        budgets::B2_a_refusal_gives_a_rate_back "B2" [Native] [];
+        budgets::B2_waiters_of_a_rate_come_in_time_and_in_order "B2" [Native] [];
         // slices.rs
         slices::G3_a_slice_gives_one_result_each_in_order "G3" [Native] [];
         slices::G3_nothing_is_stranded_behind_a_long_item "G3" [Native] [];
@@ -402,6 +433,7 @@ macro_rules! for_each_test {
         hazards_panics::hazard_66_closures_that_never_return_a_value "hazard" [Native] [66];
         hazards_panics::hazard_24_the_process_ends_with_running_workers "hazard" [Native] [24];
         hazards_panics::hazard_24_thread_locals_may_use_the_pool "hazard" [Native] [24];
+        hazards_panics::R3_a_bad_callback_does_not_keep_the_work "R3" [Native] [];
         // hazards_memory.rs
         hazards_memory::hazard_63_an_idle_worker_pins_nothing "hazard" [Native] [63];
         hazards_memory::hazard_75_closures_of_every_size "hazard" [Native] [75];

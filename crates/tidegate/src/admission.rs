@@ -11,7 +11,7 @@ use crate::config::{Inside, WhenFull};
 use crate::core::{Core, HARD};
 use crate::decide::{self, OnFull};
 use crate::depot;
-use crate::extras;
+use crate::extras::{self, Callback};
 use crate::frames::{self, MAX_DEPTH};
 use crate::job::{InlineJob, Words, Work, fits, put, take};
 use crate::life::CellRef;
@@ -34,6 +34,8 @@ pub(crate) enum Patience {
     Policy,
     /// Not at all.
     Try,
+    /// As `Try`, by ourselves: nobody is refused anything if there is no room.
+    Probe,
     /// As the policy says, but no longer than until then.
     Until(Instant),
     For(Duration),
@@ -55,20 +57,32 @@ impl Core {
         work: F,
         patience: Patience,
     ) -> Result<(), Refused<F>> {
-        match self.queue.push_inline(InlineJob::new(work), Standing::Newcomer) {
+        // SAFETY: made from this `F`.
+        unsafe { self.spawn_job(InlineJob::new(work), patience) }
+    }
+
+    /// # Safety
+    /// `job` was made from an `F`.
+    #[inline(always)]
+    pub(crate) unsafe fn spawn_job<F: FnOnce() + Send + 'static>(
+        self: &Arc<Self>,
+        job: InlineJob,
+        patience: Patience,
+    ) -> Result<(), Refused<F>> {
+        match self.queue.push_inline(job, Standing::Newcomer) {
             Ok(()) => {
                 self.task_added();
                 Ok(())
             }
-            // SAFETY: the job that comes back was made from this `F`.
-            Err((why, job)) => unsafe { self.spawn_plain_slowly(why, job, patience) },
+            // SAFETY: by contract; it is the same job that comes back.
+            Err((why, job)) => unsafe { self.spawn_slowly(why, job, patience) },
         }
     }
 
     /// # Safety
     /// `job` was made from an `F`.
     #[cold]
-    unsafe fn spawn_plain_slowly<F: FnOnce() + Send + 'static>(
+    unsafe fn spawn_slowly<F: FnOnce() + Send + 'static>(
         self: &Arc<Self>,
         why: NoRoom,
         job: InlineJob,
@@ -86,7 +100,7 @@ impl Core {
             OnFull::Wait(limit) => {
                 let mut job = Some(job);
                 let own = self.own_deadline(patience);
-                let waited = self.wait_for_room(limit, own, None, |standing| {
+                let waited = self.wait_for_room(limit, own, &Offer::default(), |standing| {
                     let offered = job.take().expect("a refused job is put back");
                     self.queue.push_inline(offered, standing).map_err(|(why, back)| {
                         job = Some(back);
@@ -135,6 +149,11 @@ impl Core {
         handle: bool,
         offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W::Closure>> {
+        let uncounted = match (offer.patience, offer.unwanted) {
+            (Patience::Probe, _) => Some(Reason::Full),
+            (_, Some(_)) => Some(Reason::Cancelled),
+            _ => None,
+        };
         let (reason, closure) = if fits::<W>() {
             // SAFETY: by contract.
             match unsafe { self.offer_sized(work, handle, offer) } {
@@ -148,6 +167,9 @@ impl Core {
                 Err((reason, work)) => (reason, work.into_closure()),
             }
         };
+        if uncounted == Some(reason) {
+            return Err(Refused::new(reason, Arc::clone(&self.name), closure));
+        }
         Err(self.refuse(reason, closure))
     }
 
@@ -163,6 +185,7 @@ impl Core {
         mut offer: Offer<'_>,
     ) -> Result<CellRef, (Reason, W)> {
         if let Some(reason) = self.refusal_at_once(&offer) {
+            self.drop_callback(offer.on_outcome.take());
             return Err((reason, work));
         }
         let cell = depot::take();
@@ -170,11 +193,13 @@ impl Core {
             || offer.on_outcome.is_some()
             || offer.token.is_some()
             || offer.total_timeout.is_some()
-            || offer.until.is_some();
+            || offer.until.is_some()
+            || offer.hold.strong_count() > 0;
         if has_extras {
             let mut extras = extras::of_or_new(cell).lock();
             extras.external_id = offer.external_id.take();
             extras.on_outcome = offer.on_outcome.take();
+            extras.hold = std::mem::take(&mut offer.hold);
         }
         // SAFETY: a free cell's payload is empty.
         let write = |words: *mut Words| unsafe { put(words, work) };
@@ -190,7 +215,7 @@ impl Core {
             Ok(()) => self.task_added(),
             Err(why) => {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
-                    crate::panics::drop_quietly(extras::take(cell)); // a callback's captures
+                    self.drop_callback(extras::take(cell).on_outcome);
                     // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
                     let work = cell.unfill(|words| unsafe { take::<W>(words) });
                     depot::put(cell);
@@ -204,6 +229,13 @@ impl Core {
         Ok(cell)
     }
 
+    /// A callback of work that was refused; its captures may panic.
+    pub(crate) fn drop_callback(&self, callback: Option<Callback>) {
+        if crate::panics::drop_quietly(callback) {
+            self.ledger.drop_panics.fetch_add(1, SeqCst);
+        }
+    }
+
     /// Why an offer can't be taken whatever room there is.
     #[inline]
     fn refusal_at_once(&self, offer: &Offer<'_>) -> Option<Reason> {
@@ -215,7 +247,12 @@ impl Core {
         let held_up = offer.patience == Patience::Room
             && self.config.worker_state.is_some()
             && frames::depth(self.address()) > 0;
-        held_up.then_some(Reason::WouldDeadlock)
+        held_up.then(|| self.held_up())
+    }
+
+    /// Nobody could run it while a worker whose state is in use waits for it; or ever.
+    pub(crate) fn held_up(&self) -> Reason {
+        if self.queue.is_closed() { Reason::Closed } else { Reason::WouldDeadlock }
     }
 
     /// How long a task may run, if it has a limit of any sort.
@@ -288,31 +325,31 @@ impl Core {
         offer: &Offer<'_>,
     ) -> Result<(), Reason> {
         let depth = frames::depth(self.address());
-        // A worker whose state is in use can't run a second task.
-        let forks = matches!(offer.patience, Patience::Fork | Patience::Room | Patience::Inline)
-            && depth > 0
-            && self.config.worker_state.is_none()
-            && self.flags.load(SeqCst) & HARD == 0;
+        let forks = self.forks(offer.patience, depth);
         if why == NoRoom::Closed && !forks {
             return Err(Reason::Closed);
         }
         let (policy, inside) = match offer.patience {
             _ if forks => (WhenFull::CallerRuns, Inside::RunInline),
             Patience::Inline if self.config.worker_state.is_none() => return Err(Reason::Closed),
-            Patience::Inline => return Err(Reason::WouldDeadlock),
+            Patience::Inline => return Err(self.held_up()),
             Patience::Room => (WhenFull::Wait, Inside::Refuse),
             _ => (self.config.when_full, self.config.inside),
         };
-        let may_wait = offer.patience != Patience::Try;
+        let may_wait = !matches!(offer.patience, Patience::Try | Patience::Probe);
         let deepest = if forks { usize::MAX } else { MAX_DEPTH };
         match decide::on_full(policy, inside, may_wait, depth, deepest) {
             OnFull::Refuse(reason) => Err(reason),
             OnFull::Wait(limit) => {
-                let own =
-                    self.own_deadline(offer.patience).min(offer.until.unwrap_or(Ticks::NEVER));
-                self.wait_for_room(limit, own, offer.token, |standing| {
-                    self.push_cell(cell, standing, offer)
-                })
+                let own = offer.give_up_at.unwrap_or_else(|| self.own_deadline(offer.patience));
+                let own = own.min(offer.until.unwrap_or(Ticks::NEVER));
+                // Who waits for a group does not wait for those who wait to join it.
+                offer.step_back();
+                let waited = self.wait_for_room(limit, own, offer, |standing| {
+                    offer.step_in();
+                    self.push_cell(cell, standing, offer).inspect_err(|_| offer.step_back())
+                });
+                waited.inspect_err(|_| offer.step_in())
             }
             OnFull::EvictNew => {
                 self.ledger.accepted.fetch_add(1, SeqCst);
@@ -393,8 +430,17 @@ impl Core {
         });
     }
 
+    /// R8: it runs on top of the task that offers it rather than be refused.
+    pub(crate) fn forks(&self, patience: Patience, depth: usize) -> bool {
+        matches!(patience, Patience::Fork | Patience::Room | Patience::Inline)
+            && depth > 0
+            // A worker whose state is in use can't run a second task.
+            && self.config.worker_state.is_none()
+            && self.flags.load(SeqCst) & HARD == 0
+    }
+
     /// Until when whoever offers is ready to wait.
-    fn own_deadline(&self, patience: Patience) -> Ticks {
+    pub(crate) fn own_deadline(&self, patience: Patience) -> Ticks {
         let now = self.clock.now();
         match patience {
             Patience::Until(at) => now.after(at.saturating_duration_since(Instant::now())),
@@ -407,13 +453,17 @@ impl Core {
         &self,
         limit: Duration,
         own_deadline: Ticks,
-        token: Option<&crate::token::Token>,
+        offer: &Offer<'_>,
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
     ) -> Result<(), Reason> {
         let deadline = self.clock.now().after(limit).min(own_deadline);
         let waited = with_parker(|parker, waker| {
+            let token = offer.token;
             let _woken_by = token.map(|t| t.register(Listener::Waker(waker.clone())));
-            let cancelled = || token.is_some_and(crate::token::Token::is_cancelled);
+            let cancelled = || {
+                token.is_some_and(crate::token::Token::is_cancelled)
+                    || offer.unwanted.is_some_and(|unwanted| unwanted(waker))
+            };
             let (queue, clock) = (&self.queue, &self.clock);
             self.lobby.wait(queue, clock, deadline, parker, cancelled, &mut push)
         });

@@ -63,7 +63,7 @@ impl<S: 'static> Builder<S> {
     }
 
     /// How many tasks may wait, at most 2³² − 1. 0: a task is accepted only if a worker is
-    /// idle. Default: 1,000. There is no unbounded queue.
+    /// idle, which it is a moment after its last task has settled. Default: 1,000. There is no unbounded queue.
     pub fn queue(mut self, places: usize) -> Self {
         self.config.queue = places;
         self
@@ -257,6 +257,10 @@ fn start(core: &Arc<Core>) -> Result<(), BuildError> {
             undo(core);
             return Err(BuildError::Spawn(error));
         }
+    }
+    // It has to have announced itself: `queue(0)` hands over to idle workers only.
+    while core.queue.bound() == 0 && core.lot.idle() == 0 {
+        crate::sync::thread::yield_now();
     }
     for line in &lines[1..] {
         if let Err(error) = core.start_worker(line, None) {

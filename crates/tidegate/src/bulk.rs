@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::admission::Patience;
 use crate::core::Core;
-use crate::job::InlineJob;
+use crate::job::{InlineJob, Verb};
 use crate::pool::Pool;
 use crate::refused::Refused;
 
@@ -54,51 +55,97 @@ impl<S: 'static> Pool<S> {
         let mut rest = closures.into_iter();
         let mut accepted = 0;
         loop {
-            // Pulled before they take places: an iterator may be slow, or panic.
-            let mut pulled = [const { None }; CHUNK];
-            let mut count = 0;
-            while count < CHUNK
-                && let Some(work) = rest.next()
-            {
-                pulled[count] = Some(work);
-                count += 1;
+            // Pulled and boxed before they take places: an iterator may be slow, or panic.
+            let mut pulled = Pulled::new();
+            while let Some(work) = pulled.room().then(|| rest.next()).flatten() {
+                pulled.push(work);
             }
+            let count = pulled.len();
             if count == 0 {
                 return Ok(accepted);
             }
-            if let Err((at, refused)) = self.core().spawn_chunk(&mut pulled[..count]) {
-                accepted += at as u64;
+            let spawned = self.core().spawn_pulled(&mut pulled);
+            accepted += (count - pulled.len()) as u64;
+            if let Err(refused) = spawned {
+                accepted -= 1;
                 return Err(refused.map_work(|work| {
-                    pulled[at] = Some(work);
-                    let pulled = pulled.into_iter().flatten().collect();
+                    let pulled = std::iter::once(work).chain(pulled.into_works()).collect();
                     Unspawned { accepted, pulled, rest }
                 }));
             }
-            accepted += count as u64;
         }
     }
 }
 
 impl Core {
-    /// The number of those accepted, if one is refused.
-    fn spawn_chunk<F: FnOnce() + Send + 'static>(
+    /// Takes those that were accepted, and one that was refused, out of `pulled`.
+    fn spawn_pulled<F: FnOnce() + Send + 'static>(
         self: &Arc<Self>,
-        closures: &mut [Option<F>],
-    ) -> Result<(), (usize, Refused<F>)> {
-        const ONCE: &str = "each is taken once";
-        let mut jobs = closures.iter_mut().map(|work| work.take().expect(ONCE));
-        let placed = self.queue.push_many(jobs.len(), || {
-            InlineJob::new(jobs.next().expect("no more tickets than closures"))
-        });
+        pulled: &mut Pulled<F>,
+    ) -> Result<(), Refused<F>> {
+        let placed = self
+            .queue
+            .push_many(pulled.len(), || pulled.next().expect("no more tickets than closures"));
         if placed > 0 {
             self.task_added();
         }
         // At the bound: one by one, as the policy says.
-        for (at, work) in closures.iter_mut().enumerate().skip(placed) {
-            let work = work.take().expect(ONCE);
-            self.spawn_plain(work, Patience::Policy).map_err(|refused| (at, refused))?;
+        while let Some(job) = pulled.next() {
+            // SAFETY: made from an `F`.
+            unsafe { self.spawn_job::<F>(job, Patience::Policy) }?;
         }
         Ok(())
+    }
+}
+
+/// Closures that were pulled, ready to be put into slots.
+struct Pulled<F> {
+    jobs: [Option<InlineJob>; CHUNK],
+    /// Those before were taken, and so many were put in.
+    taken: usize,
+    filled: usize,
+    from: PhantomData<F>,
+}
+
+impl<F: FnOnce() + Send + 'static> Pulled<F> {
+    fn new() -> Self {
+        Pulled { jobs: [const { None }; CHUNK], taken: 0, filled: 0, from: PhantomData }
+    }
+
+    fn room(&self) -> bool {
+        self.filled < CHUNK
+    }
+
+    fn push(&mut self, work: F) {
+        self.jobs[self.filled] = Some(InlineJob::new(work));
+        self.filled += 1;
+    }
+
+    fn into_works(mut self) -> VecDeque<F> {
+        let jobs = std::iter::from_fn(|| self.next());
+        // SAFETY: made from an `F`, and each is taken once.
+        jobs.map(|job| unsafe { job.into_work() }).collect()
+    }
+}
+
+impl<F> Pulled<F> {
+    fn len(&self) -> usize {
+        self.filled - self.taken
+    }
+
+    fn next(&mut self) -> Option<InlineJob> {
+        let job = self.jobs.get_mut(self.taken)?.take()?;
+        self.taken += 1;
+        Some(job)
+    }
+}
+
+impl<F> Drop for Pulled<F> {
+    /// Only if the iterator panicked.
+    fn drop(&mut self) {
+        while let Some(job) = self.next() {
+            let _ = crate::panics::quietly(|| job.consume(Verb::Drop));
+        }
     }
 }
 

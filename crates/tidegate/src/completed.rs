@@ -98,6 +98,20 @@ impl<T, E> InFlight<T, E> {
         !self.settled.state.lock().0.is_empty()
     }
 
+    /// Whether one has settled; if not, the waker is woken when one does.
+    pub(crate) fn is_ready_or_wakes(&self, waker: &Waker) -> bool {
+        let waker = waker.clone();
+        let old = {
+            let mut state = self.settled.state.lock();
+            if !state.0.is_empty() {
+                return true;
+            }
+            state.1.replace(waker)
+        };
+        drop(old);
+        false
+    }
+
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.handles.keys().next().copied()
     }

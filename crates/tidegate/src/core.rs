@@ -27,6 +27,7 @@ use crate::spawn::Joiner;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
+use crate::token::Token;
 use crate::unobserved::{StderrLimiter, Unobserved, UnobservedKind};
 use crate::watch::Watch;
 
@@ -65,6 +66,8 @@ pub(crate) struct Core {
     /// Threads and futures that want to hear when something has settled.
     pub(crate) watch: Watch,
     pub(crate) supervisor: Arc<Parker>,
+    /// Cancelled when the pool takes no more: ends the waits of submitters.
+    pub(crate) closed: Token,
     pub(crate) ending: Arc<Ending>,
     stderr: StderrLimiter,
     pid: u32,
@@ -118,6 +121,7 @@ impl Core {
             waits: Lock::default(),
             watch: Watch::new(),
             supervisor: Parker::new(),
+            closed: Token::new(),
             ending: Arc::new(Ending {
                 report: Event::new(),
                 supervisor: Lock::new(None),
@@ -225,6 +229,13 @@ impl Core {
     }
 
     // ------------------------------------------------------------ stopping
+
+    /// Accepts nothing from now on; whoever waits to submit is refused.
+    pub(crate) fn close(&self) {
+        self.queue.close();
+        self.lobby.wake_all();
+        self.closed.cancel();
+    }
 
     pub(crate) fn end_pause(&self) {
         self.flags.fetch_and(!PAUSED, SeqCst);

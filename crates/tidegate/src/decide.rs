@@ -51,6 +51,19 @@ pub(crate) fn on_full(
     }
 }
 
+/// B1: what a submit does that found too little in a budget. Nothing is pushed out, and
+/// nobody runs it: only a wait can make room.
+pub(crate) fn on_over_budget(policy: WhenFull, may_wait: bool, depth: usize) -> OnFull {
+    match (policy, depth) {
+        (WhenFull::Wait | WhenFull::WaitFor(_), 1..) if may_wait => {
+            OnFull::Refuse(Reason::WouldDeadlock)
+        }
+        (WhenFull::Wait, 0) if may_wait => OnFull::Wait(Duration::MAX),
+        (WhenFull::WaitFor(d), 0) if may_wait => OnFull::Wait(d),
+        _ => OnFull::Refuse(Reason::OverBudget),
+    }
+}
+
 // ---------------------------------------------------------------- outcomes
 
 /// What a closure's return looked like.

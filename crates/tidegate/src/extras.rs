@@ -3,7 +3,10 @@
 //! Made when a cell first needs it and kept for the cell's later lives, so that it
 //! costs no allocation once warm.
 
+use std::sync::Weak;
+
 use crate::clock::Ticks;
+use crate::holding::Hold;
 use crate::ids::ExternalId;
 use crate::life::CellRef;
 use crate::outcome::Summary;
@@ -23,6 +26,8 @@ pub(crate) struct Extras {
     pub(crate) cancelled_by: Option<Registration>,
     /// The token that the task itself asked for.
     pub(crate) own_token: Option<Token>,
+    /// What it holds of budgets.
+    pub(crate) hold: Weak<Hold>,
 }
 
 /// The extras of this cell, if it ever had any.

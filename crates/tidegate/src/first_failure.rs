@@ -41,7 +41,7 @@ impl FirstFailure {
             while behind.cells.front().is_some_and(|(_, cell)| !cell.is_queued()) {
                 behind.cells.pop_front();
             }
-            if behind.cells.len() > 2 * window + 16 {
+            if behind.cells.len() / 2 > window.saturating_add(8) {
                 behind.cells.retain(|(_, cell)| cell.is_queued());
             }
             behind.cells.push_back((key, cell));

@@ -71,7 +71,7 @@ pub(crate) fn with_line<R>(pool: *const (), f: impl FnOnce(Option<&WorkerLine>) 
 }
 
 struct MemberFrame {
-    group: *const (),
+    group: u64,
     below: *const MemberFrame,
 }
 
@@ -79,8 +79,8 @@ per_thread! {
     static MEMBER_OF: Cell<*const MemberFrame> = Cell::new(std::ptr::null());
 }
 
-/// Runs `f` as a member of the group with this address.
-pub(crate) fn as_member<R>(group: *const (), f: impl FnOnce() -> R) -> R {
+/// Runs `f` as a member of the group with this number.
+pub(crate) fn as_member<R>(group: u64, f: impl FnOnce() -> R) -> R {
     struct Leave(*const MemberFrame);
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -95,7 +95,7 @@ pub(crate) fn as_member<R>(group: *const (), f: impl FnOnce() -> R) -> R {
 }
 
 /// Whether a member of that group is on this thread's stack.
-pub(crate) fn is_member(group: *const ()) -> bool {
+pub(crate) fn is_member(group: u64) -> bool {
     let mut at = MEMBER_OF.try_with(Cell::get).unwrap_or(std::ptr::null());
     // SAFETY: as in `depth`.
     while let Some(frame) = unsafe { at.as_ref() } {
@@ -107,16 +107,20 @@ pub(crate) fn is_member(group: *const ()) -> bool {
     false
 }
 
+/// A number that was never given before, and is not 0.
+pub(crate) fn fresh_number() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
 /// A number for this thread that no other ever has.
 pub(crate) fn runner() -> u64 {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let fresh = || NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     RUNNER
         .try_with(|runner| {
             if runner.get() == 0 {
-                runner.set(fresh());
+                runner.set(fresh_number());
             }
             runner.get()
         })
-        .unwrap_or_else(|_| fresh())
+        .unwrap_or_else(|_| fresh_number())
 }

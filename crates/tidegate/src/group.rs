@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::admission::Patience;
+use crate::budget::Budget;
 use crate::clock::Ticks;
 use crate::cx::Cx;
 use crate::frames;
 use crate::group_error::GroupError;
+use crate::holding::Wants;
 use crate::job::Work;
 use crate::members::Members;
 use crate::outcome::{Cause, TaskError};
@@ -30,16 +32,18 @@ pub struct GroupBuilder<'p, S = ()> {
     collect_all: bool,
     deadline: Option<Duration>,
     parent: Option<Token>,
+    wants: Option<Box<Wants>>,
 }
 
 /// Tasks that belong together: submit any number, then wait for all of them.
 ///
 /// By default the first failure cancels the rest, and [`wait`](Group::wait) returns it; a
-/// panic goes on in whoever waits. Failed, panicked, timed out, abandoned and evicted are
+/// panic goes on in whoever waits, and whatever else failed is told to `on_unobserved`. Failed, panicked, timed out, abandoned and evicted are
 /// failures; cancelled is one unless the group itself did it.
 ///
-/// Inside a task of the same pool submitting never waits and is never refused for want of
-/// room: then the work runs at once, on top of the running task. A waiting task runs the
+/// Inside a task of the same pool [`submit`](Group::submit) never waits and is never refused
+/// for want of room: then the work runs at once, on top of the running task (in a pool with
+/// worker state it can't, and is refused with `WouldDeadlock`). A waiting task runs the
 /// group's own queued tasks. So fork and join works on a pool of one worker, as deep as its
 /// stack allows (`Builder::stack_size`).
 ///
@@ -68,8 +72,8 @@ pub struct Group<E, S = ()> {
 
 struct Started<E, S> {
     pool: Pool<S>,
-    name: &'static str,
     members: Arc<Members<E>>,
+    wants: Option<Box<Wants>>,
 }
 
 impl<S: 'static> Pool<S> {
@@ -82,6 +86,7 @@ impl<S: 'static> Pool<S> {
             collect_all: false,
             deadline: None,
             parent: None,
+            wants: None,
         }
     }
 }
@@ -112,6 +117,13 @@ impl<S: 'static> GroupBuilder<'_, S> {
         self
     }
 
+    /// Each of its tasks takes `weight` of `budget` first; see
+    /// [`Task::budget`](crate::Task::budget).
+    pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
+        self.wants.get_or_insert_default().add(budget, weight);
+        self
+    }
+
     /// The group is cancelled when this token is.
     pub fn parent(mut self, token: &Token) -> Self {
         self.parent = Some(token.clone());
@@ -123,14 +135,17 @@ impl<S: 'static> GroupBuilder<'_, S> {
         let now = self.pool.core().clock.now();
         let deadline = self.deadline.map_or(Ticks::NEVER, |limit| now.after(limit));
         let core = Arc::clone(self.pool.core());
-        let members = Members::new(core, self.limit, self.collect_all, deadline, self.parent);
-        let (pool, name) = (self.pool.clone(), self.name);
-        Group { started: Arc::new(Started { pool, name, members: Arc::new(members) }) }
+        let members =
+            Members::new(core, self.name, self.limit, self.collect_all, deadline, self.parent);
+        let (pool, members) = (self.pool.clone(), Arc::new(members));
+        let started = Started { pool, members, wants: self.wants };
+        Group { started: Arc::new(started) }
     }
 }
 
 impl<E: Send + 'static, S: 'static> Group<E, S> {
-    /// Submits a task. Waits for a slot of the group, then for room in the pool.
+    /// Submits a task. Waits for a slot of the group, then, as the pool's policy says, for room.
+    /// After the deadline it is refused with `TimedOut`.
     pub fn submit<F>(&self, f: F) -> Result<(), Refused<F>>
     where
         F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
@@ -138,7 +153,8 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
         self.add(f, Patience::Fork)
     }
 
-    /// As [`submit`](Group::submit), and never waits.
+    /// As [`submit`](Group::submit), and never waits: without a slot or a place it is refused with
+    /// `Full`, also inside a task of the pool.
     pub fn try_submit<F>(&self, f: F) -> Result<(), Refused<F>>
     where
         F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
@@ -159,31 +175,37 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
 
     /// How many of its tasks are accepted, or are just being submitted, and not settled.
     pub fn unsettled(&self) -> usize {
-        self.started.members.roll.tasks()
+        self.started.members.roll.slots()
     }
 
     fn add<F>(&self, f: F, patience: Patience) -> Result<(), Refused<F>>
     where
         F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
     {
-        let Started { pool, name, members } = &*self.started;
+        let Started { pool, members, wants } = &*self.started;
         let core = pool.core();
         let (key, patience) = match members.enter(core, patience) {
             Ok(entered) => entered,
             Err(reason) => return Err(core.refuse(reason, f)),
         };
         let told = Arc::clone(members);
-        let offer = Offer {
-            name,
+        let mut offer = Offer {
+            name: members.name,
             token: Some(&members.token),
             cause: Cause::Group,
             on_outcome: Some(Box::new(move |_| told.settled(key))),
             until: Some(members.deadline).filter(|at| *at != Ticks::NEVER),
             patience,
+            wants: wants.clone(),
+            roll: Some(&members.roll),
             ..Offer::default()
         };
-        let member = Member { group: members.address() as usize, f };
-        match pool.submit_work(member, offer) {
+        let member = Member { group: members.number, f };
+        let submitted = match wants {
+            None => pool.submit_work(member, offer),
+            Some(_) => core.hold(member, &mut offer).and_then(|held| pool.submit_work(held, offer)),
+        };
+        match submitted {
             Ok(handle) => {
                 members.accepted(key, handle);
                 Ok(())
@@ -203,7 +225,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     pub fn wait(&self) -> Result<(), GroupError<E>> {
         let Started { pool, members, .. } = &*self.started;
         let core = pool.core();
-        if frames::is_member(members.address()) {
+        if frames::is_member(members.number) {
             return Err(GroupError::WouldDeadlock);
         }
         members.roll.wait(core).map_err(|_| GroupError::WouldDeadlock)?;
@@ -218,7 +240,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
             && let TaskError::Panicked(panic) = failures.swap_remove(at)
         {
             // Before the unwinding: a second panic in it would end the process.
-            failures.into_iter().for_each(|error| members.discard(error));
+            failures.into_iter().for_each(|error| members.tell(error));
             panic.resume();
         }
         let first = failures.remove(0);
@@ -228,7 +250,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
 
 /// The work of a member, which knows that it is one.
 struct Member<F> {
-    group: usize,
+    group: u64,
     f: F,
 }
 
@@ -237,7 +259,7 @@ impl<E: Send, F: FnOnce(&Cx) -> Result<(), E> + Send> Work for Member<F> {
     type Error = E;
     type Closure = F;
     fn run(self, _: *mut (), cx: &Cx) -> Result<(), E> {
-        frames::as_member(self.group as *const (), || (self.f)(cx))
+        frames::as_member(self.group, || (self.f)(cx))
     }
     fn into_closure(self) -> F {
         self.f
@@ -246,7 +268,7 @@ impl<E: Send, F: FnOnce(&Cx) -> Result<(), E> + Send> Work for Member<F> {
 
 impl<E, S> Drop for Started<E, S> {
     fn drop(&mut self) {
-        self.members.let_go(self.name);
+        self.members.let_go();
     }
 }
 
@@ -258,10 +280,10 @@ impl<E, S> Clone for Group<E, S> {
 
 impl<E, S> fmt::Debug for Group<E, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unsettled = self.started.members.roll.tasks();
+        let unsettled = self.started.members.roll.slots();
         f.debug_struct("Group")
             .field("pool", &self.started.pool.name())
-            .field("name", &self.started.name)
+            .field("name", &self.started.members.name)
             .field("unsettled", &unsettled)
             .finish_non_exhaustive()
     }

@@ -23,7 +23,7 @@ pub enum GroupError<E> {
 }
 
 impl<E> GroupError<E> {
-    /// The first failure; none if the wait could never end.
+    /// The first failure; none if the wait could never end, or another wait was given it.
     pub fn first(&self) -> Option<&TaskError<E>> {
         match self {
             GroupError::Tasks { first, .. } => Some(first),

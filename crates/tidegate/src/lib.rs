@@ -31,6 +31,8 @@ mod admission;
 #[cfg(not(tidegate_loom))]
 mod batch;
 #[cfg(not(tidegate_loom))]
+mod budget;
+#[cfg(not(tidegate_loom))]
 mod builder;
 #[cfg(not(tidegate_loom))]
 mod bulk;
@@ -66,6 +68,8 @@ mod group;
 mod group_error;
 #[cfg(not(tidegate_loom))]
 mod handle;
+#[cfg(not(tidegate_loom))]
+mod holding;
 #[cfg(not(tidegate_loom))]
 mod ledger;
 #[cfg(not(tidegate_loom))]
@@ -117,6 +121,8 @@ mod stream;
 #[cfg(not(tidegate_loom))]
 mod supervisor;
 #[cfg(not(tidegate_loom))]
+mod supply;
+#[cfg(not(tidegate_loom))]
 mod task;
 #[cfg(not(tidegate_loom))]
 mod token;
@@ -132,6 +138,7 @@ mod worker;
 #[cfg(not(tidegate_loom))]
 mod public {
     pub use crate::batch::Batch;
+    pub use crate::budget::{Acquire, Budget, BudgetError, Permit};
     pub use crate::builder::Builder;
     pub use crate::bulk::Unspawned;
     pub use crate::clock::{Clock, ManualClock};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
+use std::task::Waker;
 
 use crate::admission::Patience;
 use crate::completed::InFlight;
@@ -71,7 +72,7 @@ struct Feed<'m, I: Iterator, T, E> {
 }
 
 type Submit<'m, X, T, E> =
-    Box<dyn FnMut(u64, X, Offer<'static>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
+    Box<dyn FnMut(u64, X, Offer<'_>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
 
 /// At least so many are in flight unless the user says otherwise: fewer, and short tasks
 /// wait for the reader.
@@ -154,7 +155,7 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
         core: &Arc<Core>,
         items: I,
         f: F,
-        submit: impl Fn(Apply<I::Item, F>, Offer<'static>) -> Result<Handle<T, E>, Refused<I::Item>>
+        submit: impl Fn(Apply<I::Item, F>, Offer<'_>) -> Result<Handle<T, E>, Refused<I::Item>>
         + Send
         + 'm,
     ) -> Self
@@ -210,7 +211,9 @@ impl<I: Iterator, T, E> Iterator for Map<'_, I, T, E> {
             if pulled && ready {
                 break;
             }
-            let Some(one_more) = self.feed.pull(ready, |_| None) else { break };
+            let oldest = handles.front().and_then(|(_, handle)| handle.cell());
+            let becomes_ready = |waker: &Waker| oldest.is_some_and(|cell| cell.register(waker));
+            let Some(one_more) = self.feed.pull(ready, &becomes_ready, |_| None) else { break };
             handles.push_back(one_more);
             pulled = true;
         }
@@ -239,7 +242,14 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
             if pulled && ready {
                 break;
             }
-            let Some((key, handle)) = feed.pull(ready, |key| Some(rest.callback(key))) else {
+            let oldest = self.first.handles.front().and_then(|(_, handle)| handle.cell());
+            let becomes_ready = |waker: &Waker| match oldest {
+                Some(cell) => cell.register(waker),
+                None => rest.is_ready_or_wakes(waker),
+            };
+            let Some((key, handle)) =
+                feed.pull(ready, &becomes_ready, |key| Some(rest.callback(key)))
+            else {
                 break;
             };
             rest.add(key, handle);
@@ -279,10 +289,11 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
 
 impl<I: Iterator, T, E> Feed<'_, I, T, E> {
     /// Submits one more item, if there is one and nothing has failed. `ready`: a result can
-    /// be given right now, so this is no time to wait for room.
+    /// be given right now, so this is no time to wait for room; `becomes_ready` ends the wait.
     fn pull(
         &mut self,
         ready: bool,
+        becomes_ready: &dyn Fn(&Waker) -> bool,
         callback: impl FnOnce(u64) -> Option<Callback>,
     ) -> Option<(u64, Handle<T, E>)> {
         self.over |= self.first_failure.has_come();
@@ -294,8 +305,9 @@ impl<I: Iterator, T, E> Feed<'_, I, T, E> {
             return None;
         };
         let key = self.next_key;
-        let patience = if ready { Patience::Try } else { Patience::Room };
-        let offer = Offer { on_outcome: callback(key), patience, ..Offer::default() };
+        let patience = if ready { Patience::Probe } else { Patience::Room };
+        let (on_outcome, unwanted) = (callback(key), Some(becomes_ready));
+        let offer = Offer { on_outcome, patience, unwanted, ..Offer::default() };
         match (self.submit)(key, item, offer) {
             Ok(handle) => {
                 self.next_key += 1;
@@ -307,7 +319,12 @@ impl<I: Iterator, T, E> Feed<'_, I, T, E> {
             Err(refused) => {
                 let reason = refused.reason();
                 self.held = Some(refused.into_work());
-                if !(ready && reason == Reason::Full) {
+                let not_now = match reason {
+                    Reason::Full => ready,
+                    Reason::Cancelled => true, // by `becomes_ready`
+                    _ => false,
+                };
+                if !not_now {
                     self.over = true;
                     self.refused = Some(reason);
                 }

@@ -12,9 +12,9 @@ use crate::refused::Reason;
 pub enum MapError<E = Infallible> {
     /// The outcome of the item that stopped it.
     Task(TaskError<E>),
-    /// The pool did not take an item, which [`Map::into_rest`](crate::Map::into_rest) gives back. `WouldDeadlock`:
-    /// inside a task of a pool with worker state nobody could run it; or the item itself waits
-    /// for the reader, and goes on alone.
+    /// The pool did not take an item, which [`Map::into_rest`](crate::Map::into_rest) gives back.
+    /// `WouldDeadlock`: inside a task of a pool with worker state nobody could run it; or it was
+    /// taken, but waits for the reader, which goes on alone (such an item does not come back).
     Refused(Reason),
 }
 

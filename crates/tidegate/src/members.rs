@@ -21,6 +21,9 @@ use crate::token::{Listener, Token};
 use crate::unobserved::UnobservedKind;
 
 pub(crate) struct Members<E> {
+    /// No other group ever has it.
+    pub(crate) number: u64,
+    pub(crate) name: &'static str,
     pub(crate) limit: usize,
     pub(crate) collect_all: bool,
     pub(crate) deadline: Ticks,
@@ -46,6 +49,7 @@ struct Unsettled<E> {
 impl<E> Members<E> {
     pub(crate) fn new(
         core: Arc<Core>,
+        name: &'static str,
         limit: usize,
         collect_all: bool,
         deadline: Ticks,
@@ -53,6 +57,8 @@ impl<E> Members<E> {
     ) -> Self {
         let open = Unsettled { next_key: 0, handles: BTreeMap::new(), early: Vec::new() };
         Members {
+            number: frames::fresh_number(),
+            name,
             limit,
             collect_all,
             deadline,
@@ -66,35 +72,36 @@ impl<E> Members<E> {
         }
     }
 
-    /// Names this group among those that live.
-    pub(crate) fn address(&self) -> *const () {
-        std::ptr::from_ref(self).cast()
-    }
-
     /// Cancels the token and lets the tasks go. Failures that no wait has returned are told
     /// as unobserved (O6).
-    pub(crate) fn let_go(&self, name: &'static str) {
+    pub(crate) fn let_go(&self) {
         self.by_us.store(true, SeqCst);
         self.token.cancel();
         let handles = std::mem::take(&mut self.open.lock().handles);
         drop(handles); // detaches
         for error in self.take_failures().into_iter().flatten() {
-            let told = match &error {
-                TaskError::Panicked(panic) => {
-                    Some((UnobservedKind::Panicked, panic.message().to_owned()))
-                }
-                TaskError::Failed(_) => {
-                    let text = format!("an error of type {}", type_name::<E>());
-                    Some((UnobservedKind::Failed, text))
-                }
-                TaskError::TimedOut(_) => Some((UnobservedKind::TimedOut, String::new())),
-                _ => None,
-            };
-            if let Some((kind, text)) = told {
-                self.core.unobserved(kind, name, None, text);
-            }
-            self.discard(error);
+            self.tell(error);
         }
+    }
+
+    /// A failure that no wait will return (O6).
+    pub(crate) fn tell(&self, error: TaskError<E>) {
+        let told = match &error {
+            TaskError::Panicked(panic) => {
+                Some((UnobservedKind::Panicked, panic.message().to_owned()))
+            }
+            TaskError::Failed(_) => {
+                let text = format!("an error of type {}", type_name::<E>());
+                Some((UnobservedKind::Failed, text))
+            }
+            TaskError::TimedOut(_) => Some((UnobservedKind::TimedOut, String::new())),
+            TaskError::Abandoned { .. } => Some((UnobservedKind::Abandoned, String::new())),
+            _ => None,
+        };
+        if let Some((kind, text)) = told {
+            self.core.unobserved(kind, self.name, None, text);
+        }
+        self.discard(error);
     }
 
     /// All failures, once everything has settled: None if there were none, empty if somebody
@@ -104,7 +111,7 @@ impl<E> Members<E> {
     }
 
     /// Drops an error that nobody wants; its `Drop` may panic (hazard 37).
-    pub(crate) fn discard(&self, error: TaskError<E>) {
+    fn discard(&self, error: TaskError<E>) {
         if drop_quietly(error) {
             self.core.ledger.drop_panics.fetch_add(1, SeqCst);
         }
@@ -121,14 +128,17 @@ impl<E: Send + 'static> Members<E> {
     ) -> Result<(u64, Patience), Reason> {
         let inside = frames::depth(core.address()) > 0;
         with_parker(|parker, waker| {
+            let register = |token: &Token| token.register(Listener::Waker(waker.clone()));
             let mut registered = None;
-            let watching = core.watch.begin(); // a close wakes us
             loop {
                 if core.queue.is_closed() && !inside {
                     return Err(Reason::Closed);
                 }
                 if self.token.is_cancelled() {
                     return Err(Reason::Cancelled);
+                }
+                if self.deadline != Ticks::NEVER && core.clock.now() >= self.deadline {
+                    return Err(Reason::TimedOut);
                 }
                 if self.roll.enter(self.limit) {
                     return Ok((self.next_key(), patience));
@@ -144,8 +154,7 @@ impl<E: Send + 'static> Members<E> {
                 if registered.is_some() && !parker.park_until(&core.clock, self.deadline) {
                     return Err(Reason::TimedOut);
                 }
-                registered = Some(self.token.register(Listener::Waker(waker.clone())));
-                watching.leave(waker);
+                registered = Some((register(&self.token), register(&core.closed)));
                 self.roll.wait_for_room(waker);
             }
         })
@@ -218,7 +227,7 @@ impl<E: Send + 'static> Members<E> {
                 (first, Some(error))
             }
         };
-        unwanted.into_iter().for_each(|error| self.discard(error));
+        unwanted.into_iter().for_each(|error| self.tell(error));
         if first && !self.collect_all {
             self.cancel();
         }

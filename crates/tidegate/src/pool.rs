@@ -216,9 +216,7 @@ impl<S> Pool<S> {
     /// Accepts nothing from now on; what is queued still runs. Submitters that wait for
     /// room are refused with `Closed`.
     pub fn close(&self) {
-        self.core().queue.close();
-        self.core().lobby.wake_all();
-        self.core().settled(); // those who wait for a slot of a group
+        self.core().close();
     }
 
     /// Waits until everything accepted is settled and every callback has returned. On a
@@ -380,7 +378,7 @@ impl Drop for Owner {
         if self.core.control.lock().closing.is_some() {
             return; // it ends, or has ended, by itself
         }
-        self.core.queue.close();
+        self.core.close();
         let reading = self.core.reading();
         let left = reading.accepted - reading.outcomes.sum();
         if left > 0 {

@@ -12,12 +12,14 @@ use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
+use crate::ids::TaskId;
 use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::queue::Item;
 use crate::settle;
 use crate::spawn::{self, Joiner};
 use crate::token::Token;
+use crate::unobserved::UnobservedKind;
 
 #[derive(Debug)]
 pub(crate) enum Chore {
@@ -25,6 +27,8 @@ pub(crate) enum Chore {
     Unstarted(Item, Kind, Cause),
     /// Claimed while running.
     Abandoned(CellRef, Cause),
+    /// Counted already, and without a cell: only told.
+    AbandonedInline(TaskId),
     CancelToken(Token),
 }
 
@@ -179,6 +183,9 @@ impl Core {
                 settle::settle_item(item, kind, Some(cause), self);
             }
             Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
+            Chore::AbandonedInline(id) => {
+                self.unobserved(UnobservedKind::Abandoned, "", Some(id), String::new());
+            }
             Chore::CancelToken(token) => token.cancel(),
         }
     }

@@ -20,7 +20,8 @@ pub enum Reason {
     Cancelled,
     /// The pool was closed, is shutting down or has stopped.
     Closed,
-    /// A task of the pool would have waited for room in its own queue.
+    /// A task of the pool would have waited for the pool itself: for room, for a budget or, with
+    /// worker state, for a task that only its own worker might run.
     WouldDeadlock,
     /// The budget had no room for its weight.
     OverBudget,
@@ -32,7 +33,7 @@ pub enum Reason {
 
 impl Reason {
     /// What the reader of the message can do about it.
-    fn advice(self) -> &'static str {
+    pub(crate) fn advice(self) -> &'static str {
         match self {
             Reason::Full => "try again later, shed load, or let the pool wait for room",
             Reason::TimedOut => "try again later, shed load, or allow more time",
@@ -41,7 +42,7 @@ impl Reason {
             Reason::WouldDeadlock => {
                 "do the work in the task itself; Inside::RunInline does so, up to 64 tasks deep"
             }
-            Reason::OverBudget => "try again when work that holds the budget has ended",
+            Reason::OverBudget => "try again later, or let the pool wait for it",
             Reason::TooHeavy => "split the work or enlarge the budget",
             Reason::SpawnFailed => "try again later, and check the limits on threads and memory",
         }
@@ -57,7 +58,7 @@ impl fmt::Display for Reason {
             Reason::TimedOut => "no room came free in time",
             Reason::Cancelled => "the token of the work is cancelled",
             Reason::Closed => "it is closed",
-            Reason::WouldDeadlock => "its queue is full and a task of its own must not wait for it",
+            Reason::WouldDeadlock => "a task of its own must not wait for it",
             Reason::OverBudget => "the budget has no room",
             Reason::TooHeavy => "the work is heavier than the whole budget",
             Reason::SpawnFailed => "no thread could be started",

@@ -23,7 +23,10 @@ pub(crate) struct Roll {
 
 #[derive(Default)]
 struct State {
+    /// Accepted and not settled, or about to be accepted.
     tasks: usize,
+    /// Those, and those that wait for room.
+    slots: usize,
     /// Oldest first; some have started or ended meanwhile.
     queued: VecDeque<CellRef>,
     wait_for_room: Vec<Waker>,
@@ -33,34 +36,48 @@ struct State {
 }
 
 impl Roll {
-    pub(crate) fn tasks(&self) -> usize {
+    /// All that have entered.
+    pub(crate) fn slots(&self) -> usize {
+        self.state.lock().slots
+    }
+
+    fn tasks(&self) -> usize {
         self.state.lock().tasks
     }
 
     /// One more task, if there are fewer than `limit`.
     pub(crate) fn enter(&self, limit: usize) -> bool {
         let mut state = self.state.lock();
-        let room = state.tasks < limit;
+        let room = state.slots < limit;
+        state.slots += usize::from(room);
         state.tasks += usize::from(room);
         room
+    }
+
+    /// One that has entered waits for room: those who wait for the end may go on without it.
+    pub(crate) fn step_back(&self) {
+        let wakers = {
+            let mut state = self.state.lock();
+            state.tasks -= 1;
+            state.at_the_end()
+        };
+        wake_quietly(wakers);
+    }
+
+    pub(crate) fn step_in(&self) {
+        self.state.lock().tasks += 1;
     }
 
     /// One task less: it has ended, or was refused. Whatever it leaves behind must be in
     /// place, since the waiters go on.
     pub(crate) fn leave(&self) {
-        let (room, end, helpers) = {
+        let (room, end) = {
             let mut state = self.state.lock();
             state.tasks -= 1;
-            let room = std::mem::take(&mut state.wait_for_room);
-            match state.tasks {
-                0 => {
-                    let end = std::mem::take(&mut state.wait_for_the_end);
-                    (room, end, std::mem::take(&mut state.helpers))
-                }
-                _ => (room, Vec::new(), Vec::new()),
-            }
+            state.slots -= 1;
+            (std::mem::take(&mut state.wait_for_room), state.at_the_end())
         };
-        wake_quietly(room.into_iter().chain(end).chain(helpers));
+        wake_quietly(room.into_iter().chain(end));
     }
 
     /// A task was accepted, and may be queued.
@@ -119,6 +136,18 @@ impl Roll {
                 return Some(cell);
             }
         }
+    }
+}
+
+impl State {
+    /// Whom to wake if there is no task left.
+    fn at_the_end(&mut self) -> Vec<Waker> {
+        if self.tasks > 0 {
+            return Vec::new();
+        }
+        let mut wakers = std::mem::take(&mut self.wait_for_the_end);
+        wakers.append(&mut self.helpers);
+        wakers
     }
 }
 

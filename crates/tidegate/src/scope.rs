@@ -20,7 +20,7 @@ use crate::ids::TaskId;
 use crate::job::{Fallible, Plain, Work};
 use crate::outcome::{OutcomeKind, Summary, TaskError};
 use crate::pool::Pool;
-use crate::refused::{Reason, Refused};
+use crate::refused::Refused;
 use crate::roll::Roll;
 use crate::scoped_task::ScopedTask;
 use crate::sync::Lock;
@@ -94,7 +94,8 @@ impl<S: 'static> Pool<S> {
     /// ```
     ///
     /// # Panics
-    /// As said: when `body` did, or a task whose panic nobody saw.
+    /// As said: when `body` did, or a task whose panic nobody saw (it is told to `on_unobserved`
+    /// as well). A map in the scope keeps the panics of its items to itself: read it to the end.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, S>) -> R,
@@ -185,7 +186,11 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
             }
             open.roll.leave();
         });
-        let handle = self.offer(work, ended, Offer { patience: Patience::Fork, ..offer })?;
+        let mut offer = Offer { patience: Patience::Fork, ..offer };
+        let handle = match offer.wants {
+            None => self.offer(work, ended, offer)?,
+            Some(_) => self.offer(self.core().hold(work, &mut offer)?, ended, offer)?,
+        };
         Ok(ScopedHandle { handle, open: &self.open })
     }
 
@@ -213,9 +218,10 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
         offer: Offer<'_>,
     ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
         let core = self.pool.core();
-        if core.config.worker_state.is_some() && frames::depth(core.address()) > 0 {
+        let inside = self.inside || frames::depth(core.address()) > 0;
+        if core.config.worker_state.is_some() && inside {
             // Nobody could run it while its worker waits for the scope (W1).
-            return Err(core.refuse(Reason::WouldDeadlock, work.into_closure()));
+            return Err(core.refuse(core.held_up(), work.into_closure()));
         }
         self.open.roll.enter(usize::MAX);
         let offer = Offer { on_outcome: Some(ended), borrows: true, ..offer };
@@ -297,7 +303,7 @@ impl Open {
 
 impl<S> fmt::Debug for Scope<'_, '_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tasks = self.open.roll.tasks();
+        let tasks = self.open.roll.slots();
         let mut shown = f.debug_struct("Scope");
         shown.field("pool", &self.pool.name()).field("tasks", &tasks).finish_non_exhaustive()
     }

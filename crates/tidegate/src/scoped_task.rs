@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::cx::Cx;
+use crate::ids::ExternalId;
 use crate::job::{FallibleWithCx, WithCx};
 use crate::refused::Refused;
 use crate::scope::{Scope, ScopedHandle};
@@ -35,12 +37,13 @@ use crate::token::Token;
 #[must_use = "a task does nothing until it is submitted"]
 pub struct ScopedTask<'scope, 'env, S = ()> {
     scope: &'scope Scope<'scope, 'env, S>,
-    offer: Offer<'scope>,
+    token: Option<Token>,
+    offer: Offer<'static>,
 }
 
 impl<'scope, 'env, S: 'static> ScopedTask<'scope, 'env, S> {
     pub(crate) fn new(scope: &'scope Scope<'scope, 'env, S>, name: &'static str) -> Self {
-        ScopedTask { scope, offer: Offer { name, ..Offer::default() } }
+        ScopedTask { scope, token: None, offer: Offer { name, ..Offer::default() } }
     }
 
     /// How long it may run before it is told to stop.
@@ -56,8 +59,31 @@ impl<'scope, 'env, S: 'static> ScopedTask<'scope, 'env, S> {
     }
 
     /// Cancelled when this token is.
-    pub fn cancel_with(mut self, token: &'scope Token) -> Self {
-        self.offer.token = Some(token);
+    pub fn cancel_with(mut self, token: &Token) -> Self {
+        self.token = Some(token.clone());
+        self
+    }
+
+    /// No limit on its run, whatever the pool's `task_timeout`.
+    pub fn no_timeout(self) -> Self {
+        self.timeout(Duration::MAX)
+    }
+
+    /// How long it may take in all, in the queue and running.
+    pub fn total_timeout(mut self, limit: Duration) -> Self {
+        self.offer.total_timeout = Some(limit);
+        self
+    }
+
+    /// The caller's own id for this task.
+    pub fn external_id(mut self, id: impl Into<ExternalId>) -> Self {
+        self.offer.external_id = Some(id.into());
+        self
+    }
+
+    /// Takes `weight` of `budget` first; see [`Task::budget`](crate::Task::budget).
+    pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
+        self.offer.wants.get_or_insert_default().add(budget, weight);
         self
     }
 
@@ -67,7 +93,7 @@ impl<'scope, 'env, S: 'static> ScopedTask<'scope, 'env, S> {
         T: Send + 'scope,
         F: FnOnce(&Cx) -> T + Send + 'scope,
     {
-        self.scope.add(WithCx(f), self.offer)
+        self.scope.add(WithCx(f), Offer { token: self.token.as_ref(), ..self.offer })
     }
 
     /// As [`submit`](ScopedTask::submit), for a closure that returns a `Result`.
@@ -77,7 +103,7 @@ impl<'scope, 'env, S: 'static> ScopedTask<'scope, 'env, S> {
         E: Send + 'scope,
         F: FnOnce(&Cx) -> Result<T, E> + Send + 'scope,
     {
-        self.scope.add(FallibleWithCx(f), self.offer)
+        self.scope.add(FallibleWithCx(f), Offer { token: self.token.as_ref(), ..self.offer })
     }
 }
 

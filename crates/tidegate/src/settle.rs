@@ -18,6 +18,7 @@ use crate::depot;
 use crate::event::wake_quietly;
 use crate::extras::{self, Extras};
 use crate::frames;
+use crate::holding;
 use crate::ids::{TaskId, TaskInfo};
 use crate::job::{Verb, Words, Work, pass_on, peek, put, take};
 use crate::life::CellRef;
@@ -225,6 +226,9 @@ fn finish(
         let name = cell.name().unwrap_or("");
         core.note_cancelled(TaskInfo { id: task_id(cell), name, external_id: extras.external_id });
     }
+    if kind == Kind::Abandoned {
+        holding::abandoned(&extras.hold);
+    }
     drop(extras.cancelled_by);
     drop(extras.own_token);
     if callback.is_some() {
@@ -284,6 +288,7 @@ pub(crate) fn discard_output(cell: CellRef, kind: Kind, core: &Core) {
         Kind::Failed => Some(UnobservedKind::Failed),
         Kind::Panicked => Some(UnobservedKind::Panicked),
         Kind::TimedOutInQueue | Kind::TimedOutRunning => Some(UnobservedKind::TimedOut),
+        Kind::Abandoned => Some(UnobservedKind::Abandoned),
         _ => None,
     };
     if let Some(told) = told {
@@ -356,6 +361,15 @@ fn drop_quietly_job(job: crate::job::InlineJob) -> bool {
 pub(crate) fn settle_abandoned(cell: CellRef, cause: Cause, core: &Arc<Core>) {
     cell.set_cause(cause);
     finish(cell, Kind::Abandoned, Some(cause), None, core, None);
+}
+
+/// Completes a task that is queued and returns nothing, because others have done its work.
+pub(crate) fn complete_queued(cell: CellRef, core: &Arc<Core>) {
+    if cell.claim_queued(Cause::Group).is_some() {
+        core.queue.give_credit();
+        core.lobby.wake_first();
+        settle_unstarted(cell, Kind::Completed, None, core);
+    }
 }
 
 /// Cancels a task that is queued: it frees its place now. False if it is not.

@@ -30,7 +30,7 @@ impl Core {
             return;
         }
         // Closed before the count begins, so that what the report counts was accepted.
-        self.queue.close();
+        self.close();
         let reading = self.reading();
         let step = {
             let mut control = self.control.lock();
@@ -65,7 +65,6 @@ impl Core {
     fn carry_out(self: &Arc<Self>, step: decide::Step, who: Who) {
         let hard = if step.closing.mode == Mode::Hard { HARD } else { 0 };
         self.flags.fetch_or(STOPPING | hard, SeqCst);
-        self.lobby.wake_all();
         if step.cancel_queued {
             self.cancel_queued(Cause::Shutdown, who);
         }

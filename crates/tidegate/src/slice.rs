@@ -1,10 +1,12 @@
 //! Map over a slice: a few tasks share the items.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::admission::Patience;
@@ -12,17 +14,18 @@ use crate::core::{Core, HARD};
 use crate::cx::Cx;
 use crate::frames;
 use crate::job::WithCx;
-use crate::outcome::Cause;
+use crate::life::CellRef;
 use crate::panics::{Panic, quietly};
 use crate::pool::Pool;
 use crate::ranges::Ranges;
 use crate::refused::Reason;
 use crate::scope::Scope;
+use crate::settle;
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::task::Offer;
-use crate::token::Token;
+use crate::token::{Listener, Token};
 
 /// What [`Pool::map_slice`] returns when a result is missing.
 pub struct SliceError<T> {
@@ -101,6 +104,7 @@ impl<S: 'static> Pool<S> {
             left: AtomicU64::new(items.len() as u64),
             to_come: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
+            queued: Lock::default(),
             enough: Token::new(),
             ended: Lock::new(Ended::default()),
         };
@@ -149,7 +153,9 @@ struct Sharing<'a, I, T, F> {
     to_come: AtomicU64,
     /// A participant was told to stop.
     stopped: AtomicBool,
-    /// Tells those that there is nothing left: they may be queued, or wait for room.
+    /// Those that may be queued.
+    queued: Lock<Vec<CellRef>>,
+    /// Tells one that waits for room that there is nothing left.
     enough: Token,
     ended: Lock<Ended>,
 }
@@ -174,7 +180,12 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
         participants: usize,
     ) -> Option<Reason> {
         let inside = frames::depth(self.core.address()) > 0;
-        let patience = if inside { Patience::Try } else { Patience::Room };
+        let patience = if inside { Patience::Probe } else { Patience::Room };
+        let registered = RefCell::new(None);
+        let unwanted = |waker: &Waker| {
+            *registered.borrow_mut() = self.enough.register(Listener::Waker(waker.clone()));
+            self.enough.is_cancelled()
+        };
         let (mut refused, mut helpers) = (None, 0);
         self.to_come.store(participants as u64, SeqCst);
         for me in usize::from(inside)..participants {
@@ -182,8 +193,7 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
                 break;
             }
             let offer = Offer {
-                token: Some(&self.enough),
-                cause: Cause::Group,
+                unwanted: Some(&unwanted),
                 patience,
                 timeout: Some(Duration::MAX),
                 ..Offer::default()
@@ -191,9 +201,12 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
             let work = WithCx(move |cx: &Cx| self.take_part(me, || cx.stopping()));
             match scope.offer_item(work, offer) {
                 Ok(helper) => {
+                    self.queued.lock().extend(helper.cell());
                     helper.detach();
                     helpers += 1;
                 }
+                // Whoever is inside does it alone.
+                Err(not_taken) if inside && not_taken.reason() == Reason::Full => break,
                 Err(not_taken) => refused = Some(not_taken.reason()),
             }
         }
@@ -208,6 +221,9 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
 
     fn end_if_done(&self) {
         if self.left.load(SeqCst) == 0 && self.to_come.load(SeqCst) > 0 {
+            for cell in std::mem::take(&mut *self.queued.lock()) {
+                settle::complete_queued(cell, self.core);
+            }
             self.enough.cancel();
         }
     }

@@ -219,11 +219,9 @@ impl Core {
                         line.orders.fetch_or(STUCK, SeqCst);
                         if line.abandon_inline(run) {
                             self.ledger.outcomes.count(Kind::Abandoned);
-                            gave_up.push(TaskInfo {
-                                id: line.inline_id(run),
-                                name: "",
-                                external_id: None,
-                            });
+                            let id = line.inline_id(run);
+                            chores.push(Chore::AbandonedInline(id));
+                            gave_up.push(TaskInfo { id, name: "", external_id: None });
                         }
                     }
                 }

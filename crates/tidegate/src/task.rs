@@ -2,18 +2,23 @@
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
+use std::sync::Weak;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::admission::Patience;
+use crate::budget::Budget;
 use crate::clock::Ticks;
 use crate::cx::Cx;
 use crate::extras::Callback;
 use crate::handle::Handle;
+use crate::holding::{Hold, Wants};
 use crate::ids::ExternalId;
 use crate::job::{FallibleWithCx, FallibleWithState, Told, WithCx, WithState, Work};
 use crate::outcome::{Cause, Summary};
 use crate::pool::Pool;
 use crate::refused::Refused;
+use crate::roll::Roll;
 use crate::token::Token;
 
 /// What an offer carries beside the work.
@@ -22,6 +27,11 @@ pub(crate) struct Offer<'t> {
     pub(crate) external_id: Option<ExternalId>,
     pub(crate) on_outcome: Option<Callback>,
     pub(crate) token: Option<&'t Token>,
+    /// Whether the wait for room should end, because something else has come up; leaves the
+    /// waker there if not. Nobody is refused anything then.
+    pub(crate) unwanted: Option<&'t dyn Fn(&Waker) -> bool>,
+    /// Where it is counted already.
+    pub(crate) roll: Option<&'t Roll>,
     /// What a cancel by that token is called.
     pub(crate) cause: Cause,
     pub(crate) patience: Patience,
@@ -31,8 +41,13 @@ pub(crate) struct Offer<'t> {
     pub(crate) total_timeout: Option<Duration>,
     /// A moment by which everything must be over, the wait for room included.
     pub(crate) until: Option<Ticks>,
+    /// Until when to wait for room, once a wait for budgets has begun.
+    pub(crate) give_up_at: Option<Ticks>,
     /// A scoped task.
     pub(crate) borrows: bool,
+    /// Budgets to take first; None once they are.
+    pub(crate) wants: Option<Box<Wants>>,
+    pub(crate) hold: Weak<Hold>,
 }
 
 impl Default for Offer<'_> {
@@ -42,13 +57,34 @@ impl Default for Offer<'_> {
             external_id: None,
             on_outcome: None,
             token: None,
+            unwanted: None,
+            roll: None,
             cause: Cause::Token,
             patience: Patience::Policy,
             timeout: None,
             queue_timeout: None,
             total_timeout: None,
             until: None,
+            give_up_at: None,
             borrows: false,
+            wants: None,
+            hold: Weak::new(),
+        }
+    }
+}
+
+impl Offer<'_> {
+    /// Whoever waits for the roll does not wait for this one: it only wants to come.
+    pub(crate) fn step_back(&self) {
+        if let Some(roll) = self.roll {
+            roll.step_back();
+        }
+    }
+
+    /// It may be accepted any moment.
+    pub(crate) fn step_in(&self) {
+        if let Some(roll) = self.roll {
+            roll.step_in();
         }
     }
 }
@@ -105,7 +141,9 @@ impl<'p, S: 'static> Task<'p, S> {
     }
 
     /// Lets `token` cancel it: while it waits for room (refused), queued (its place is
-    /// free at once; a thread of the pool settles it) or running (told). A token that is cancelled already refuses.
+    /// free at once; a thread of the pool settles it) or running (told). A token that is
+    /// cancelled already refuses. The last token given counts: for two, make a
+    /// [`child`](Token::child) of one.
     pub fn cancel_with(mut self, token: &'p Token) -> Self {
         self.offer.token = Some(token);
         self
@@ -162,15 +200,32 @@ impl<'p, S: 'static> Task<'p, S> {
         self
     }
 
+    /// Takes `weight` of `budget` before it takes a place, and holds it until its code has
+    /// returned or was dropped. Without enough left, `Wait` and `WaitFor` wait, in order of
+    /// arrival; everything else refuses with `OverBudget`. Inside a task of the pool it never
+    /// waits (`WouldDeadlock`). May be called for several budgets.
+    pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
+        self.offer.wants.get_or_insert_default().add(budget, weight);
+        self
+    }
+
     fn handle<W: Work + 'static>(
         self,
         work: W,
     ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
-        self.pool.submit_work(work, self.offer)
+        let Task { pool, mut offer } = self;
+        match offer.wants {
+            None => pool.submit_work(work, offer),
+            Some(_) => pool.submit_work(pool.core().hold(work, &mut offer)?, offer),
+        }
     }
 
     fn detached<W: Work + 'static>(self, work: W) -> Result<(), Refused<W::Closure>> {
-        self.pool.spawn_work(work, self.offer)
+        let Task { pool, mut offer } = self;
+        match offer.wants {
+            None => pool.spawn_work(work, offer),
+            Some(_) => pool.spawn_work(pool.core().hold(work, &mut offer)?, offer),
+        }
     }
 
     fn trying(mut self) -> Self {

@@ -41,6 +41,9 @@ pub enum UnobservedKind {
     Panicked,
     /// A task that nobody waits for ran out of time.
     TimedOut,
+    /// A task that nobody waits for was told to stop, did not return within the grace, and may
+    /// still run.
+    Abandoned,
     /// The last `Pool` was dropped with this many tasks unsettled. They go on in
     /// the background and are lost if the process ends first: call `shutdown`.
     DroppedWithWork(u64),
@@ -58,6 +61,7 @@ impl fmt::Display for UnobservedKind {
             UnobservedKind::Failed => f.write_str("failed"),
             UnobservedKind::Panicked => f.write_str("panicked"),
             UnobservedKind::TimedOut => f.write_str("timed out"),
+            UnobservedKind::Abandoned => f.write_str("abandoned"),
             UnobservedKind::DroppedWithWork(1) => f.write_str("dropped with 1 task unsettled"),
             UnobservedKind::DroppedWithWork(n) => write!(f, "dropped with {n} tasks unsettled"),
             UnobservedKind::CallbackPanicked => f.write_str("on_outcome callback panicked"),

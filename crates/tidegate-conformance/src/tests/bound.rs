@@ -248,3 +248,10 @@ pub(crate) fn R7_order_of_one_producer_among_many(cx: &Ctx) {
     gate.open();
     assert_eq!(misplaced.load(SeqCst), 0, "tasks of one producer changed places");
 }
+
+pub(crate) fn R6_queue_zero_takes_work_from_the_start(cx: &Ctx) {
+    for _ in 0..20 {
+        let pool = cx.builder().queue(0).build().expect("the pool starts");
+        value(pool.try_submit(|| ()).expect("a worker is idle"));
+    }
+}

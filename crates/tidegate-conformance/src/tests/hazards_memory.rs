@@ -58,9 +58,14 @@ fn closures_of_every_size(pool: &Pool) {
     // Around the size of a slot (48 bytes, less the words beside it), and far beyond.
     macro_rules! sizes { ($($n:literal)*) => { [$(sized::<$n>(pool, &sum)),*] }; }
     let small = sizes!(0 1 7 8 15 16 17 23 24 25 31 32 33 39 40 41 42 46 47 48 49 50 55 56 57);
+    let bulk = (0..20).map(|_| {
+        let (bytes, total) = ([1_u8; 65536], Arc::clone(&sum));
+        move || _ = total.fetch_add(bytes.iter().map(|b| usize::from(*b)).sum(), SeqCst)
+    });
+    assert_eq!(pool.spawn_all(bulk).expect("there is room"), 20);
     let large = sizes!(63 64 65 71 72 73 100 127 128 129 255 256 257 1000 4096 65536);
     idle(pool);
-    let expected: usize = small.iter().chain(&large).sum();
+    let expected = small.iter().chain(&large).sum::<usize>() + 20 * 65536;
     assert_eq!(sum.load(SeqCst), expected, "a closure ran with other bytes than it had");
 }
 

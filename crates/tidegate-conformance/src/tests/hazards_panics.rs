@@ -11,7 +11,7 @@ use tidegate::{Pool, Shutdown};
 use crate::Ctx;
 use crate::kit::{
     Deliberate, Gate, block_on, child_program, deliberate_panic, eventually, idle, in_background,
-    occupy, task_error, value,
+    occupy, refusal, task_error, value,
 };
 
 pub(crate) fn hazard_26_panics_never_shrink_the_pool(cx: &Ctx) {
@@ -198,4 +198,35 @@ fn wait_in_a_thread_local(pool: Pool) {
         std::thread::spawn(move || LATE.with(|slot| *slot.borrow_mut() = Some(Late(late))));
     thread.join().expect("the destructor does not panic");
     pool.shutdown(Shutdown::light()).expect("outside the pool");
+}
+
+/// A callback of work that is refused, whose captures panic when they are dropped.
+pub(crate) fn R3_a_bad_callback_does_not_keep_the_work(cx: &Ctx) {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            deliberate_panic("in the drop of a callback")
+        }
+    }
+    let builder = cx.builder().queue(1).when_full(tidegate::WhenFull::Reject);
+    let pool = builder.build().expect("the pool starts");
+    let (cancelled, budget) = (tidegate::Token::new(), tidegate::Budget::new("budget", 1));
+    cancelled.cancel();
+    let busy = occupy(&pool, cx.workers());
+    let queued = pool.submit(|| ()).expect("there is one place");
+    let task = || {
+        let bomb = Bomb;
+        pool.task("").on_outcome(move |_| drop(bomb))
+    };
+    let refusals = [
+        refusal(task().cancel_with(&cancelled).submit(|_| ())),
+        refusal(task().submit(|_| ())),
+        refusal(task().budget(&budget, 2).submit(|_| ())),
+    ];
+    let reasons = [tidegate::Reason::Cancelled, tidegate::Reason::Full, tidegate::Reason::TooHeavy];
+    assert_eq!(refusals, reasons);
+    let now = pool.snapshot();
+    assert_eq!((now.refused.total(), now.drop_panics), (3, 3), "{now}");
+    busy.open();
+    value(queued);
 }

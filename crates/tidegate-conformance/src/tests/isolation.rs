@@ -220,3 +220,33 @@ pub(crate) fn O6_what_somebody_saw_is_not_reported(cx: &Ctx) {
     pool.shutdown(tidegate::Shutdown::light()).expect("outside the pool");
     assert_eq!(told.try_iter().count(), 0, "a failure that was read was reported again");
 }
+
+pub(crate) fn O6_an_abandoned_task_is_told(cx: &Ctx) {
+    let (clock, hand) = tidegate::Clock::manual();
+    let (tell, told) = mpsc::channel();
+    let tell = std::sync::Mutex::new(tell);
+    let hook = move |event: &Unobserved| {
+        let _ = tell.lock().expect("nobody panics holding it").send((event.kind, event.name));
+    };
+    let builder = cx.builder().queue(10).clock(clock).task_timeout(GRACE).grace(GRACE);
+    let pool = builder.on_unobserved(hook).build().expect("the pool starts");
+    for name in ["", "named"] {
+        let gate = Gate::new();
+        let passage = gate.passage();
+        match name {
+            "" => pool.spawn(move || passage.enter()).expect("there is room"),
+            name => pool.task(name).spawn(move |_| passage.enter()).expect("there is room"),
+        }
+        gate.wait_until_entered(1);
+        eventually("it is given up", || {
+            hand.advance(GRACE);
+            pool.snapshot().stuck == 1
+        });
+        let event = told.recv_timeout(HANG).expect("the hook is called");
+        assert_eq!(event, (UnobservedKind::Abandoned, name));
+        gate.open();
+        eventually("its code returns", || pool.snapshot().stuck == 0);
+    }
+}
+
+const GRACE: std::time::Duration = std::time::Duration::from_secs(1);

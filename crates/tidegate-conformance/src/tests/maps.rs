@@ -7,8 +7,7 @@ use tidegate::{MapError, Pool, Reason, TaskError, WhenFull};
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, Tracked, deliberate_panic, eventually, give_a_bug_its_chance, idle, in_background,
-    occupy, value,
+    Gate, deliberate_panic, eventually, give_a_bug_its_chance, idle, in_background, occupy, value,
 };
 
 fn open(cx: &Ctx) -> Pool {
@@ -173,21 +172,44 @@ pub(crate) fn G3_an_error_stops_what_is_queued_while_the_reader_waits(cx: &Ctx) 
     assert_eq!(ran.load(SeqCst), 0, "nothing behind the failed one ran");
 }
 
+/// Items 0 and 1 wait at the gate; all of the window is pulled before it opens for item 0.
+fn five_in_flight(pool: &Pool) -> (Gate, impl Fn(u32) -> u32 + Send + Sync + use<>) {
+    let (gate, watched) = (Gate::new(), pool.clone());
+    let passage = gate.passage();
+    let f = move |n: u32| {
+        match n {
+            0 => eventually("all are in flight", || watched.snapshot().accepted == 5),
+            1 => passage.enter(),
+            _ => {}
+        }
+        n
+    };
+    (gate, f)
+}
+
 pub(crate) fn G3_dropping_a_map_cancels_what_is_queued(cx: &Ctx) {
-    let pool = open(cx);
-    let busy = occupy(&pool, cx.workers());
-    let (item, drops) = Tracked::new();
-    let items = std::iter::once(item).chain(std::iter::repeat_with(Tracked::default));
-    let mut map = pool.map(items, drop).window(5);
-    let reader = in_background(move || map.next().is_some());
-    eventually("the window is queued", || pool.snapshot().queued == 5);
-    busy.open();
-    assert!(reader.join(), "and it drops the map");
-    idle(&pool);
-    let now = pool.snapshot();
-    now.check().expect("no task was lost");
-    assert_eq!(drops.load(SeqCst), 1);
-    assert_eq!(now.completed + now.cancelled, now.accepted);
+    for as_completed in [false, true] {
+        let pool = cx.builder().workers(1).queue(100).callers_may_help(false).build();
+        let pool = pool.expect("the pool starts");
+        let (gate, f) = five_in_flight(&pool);
+        let mut map = pool.map(0.., f).window(5);
+        if as_completed {
+            let mut map = map.as_completed();
+            assert!(matches!(map.next(), Some((0, Ok(0)))));
+            gate.wait_until_entered(1);
+        } else {
+            assert!(matches!(map.next(), Some(Ok(0))));
+            gate.wait_until_entered(1);
+            drop(map);
+        }
+        let now = pool.snapshot();
+        assert_eq!((now.cancelled, now.queued, now.running), (3, 0, 1), "{now}");
+        gate.open();
+        idle(&pool);
+        let now = pool.snapshot();
+        now.check().expect("no task was lost");
+        assert_eq!((now.completed, now.cancelled, now.accepted), (2, 3, 5));
+    }
 }
 
 pub(crate) fn G3_a_closed_pool_gives_the_item_back(cx: &Ctx) {
@@ -291,18 +313,11 @@ pub(crate) fn G3_a_result_that_is_ready_does_not_wait_for_room(cx: &Ctx) {
 pub(crate) fn G3_nothing_comes_after_an_error(cx: &Ctx) {
     cx.needs_workers(2);
     let pool = open(cx);
-    let gate = Gate::new();
-    let passage = gate.passage();
-    let f = move |n: u32| {
-        if n == 1 {
-            passage.enter();
-            return Err("one");
-        }
-        Ok(n)
-    };
-    let mut map = pool.map_result(0..4, f).window(4);
+    let (gate, f) = five_in_flight(&pool);
+    let f = move |n: u32| if f(n) == 1 { Err("one") } else { Ok(n) };
+    let mut map = pool.map_result(0..5, f).window(5);
     assert!(matches!(map.next(), Some(Ok(0))));
-    eventually("the others are done", || pool.snapshot().completed >= 2);
+    eventually("the others are done", || pool.snapshot().completed == 4);
     let mut rest = map.as_completed();
     gate.open();
     assert!(matches!(rest.next(), Some((1, Err(_)))));
@@ -407,4 +422,83 @@ pub(crate) fn G3_no_item_is_starved_inside_the_pool(cx: &Ctx) {
     });
     let at = value(handle.expect("there is room")).expect("the first item comes");
     assert!(at < 100, "it came after {at} others");
+}
+
+pub(crate) fn G3_a_window_of_any_size(cx: &Ctx) {
+    let pool = open(cx);
+    for window in [0, 1, usize::MAX / 2, usize::MAX - 1, usize::MAX] {
+        assert_eq!(all(pool.map(0..50, |n: u32| n).window(window)).len(), 50);
+        assert_eq!(pool.map(0..50, |n: u32| n).window(window).as_completed().count(), 50);
+    }
+}
+
+/// A full queue that the pool finds by itself is nobody's refusal, and a participant of a slice
+/// that found nothing left to do was not cancelled.
+pub(crate) fn A1_what_nobody_asked_for_is_not_counted(cx: &Ctx) {
+    let pool = cx.builder().queue(1).build().expect("the pool starts");
+    let inner = pool.clone();
+    let task = pool.submit(move || {
+        let sum: u32 = inner.map(0..50, |n: u32| n).window(10).map(|n| n.expect("it runs")).sum();
+        let items: Vec<u32> = (0..50).collect();
+        for _ in 0..20 {
+            assert_eq!(inner.map_slice(&items, |n| n + 1).expect("nothing panics").len(), 50);
+        }
+        sum
+    });
+    assert_eq!(value(task.expect("there is room")), 1225);
+    let items: Vec<u32> = (0..50).collect();
+    pool.map_slice(&items, |n| n + 1).expect("nothing panics");
+    pool.wait_idle().expect("outside the pool");
+    let now = pool.snapshot();
+    now.check().expect("no task was lost");
+    assert_eq!((now.refused.total(), now.cancelled), (0, 0), "{now}");
+    assert_eq!((now.accepted, now.items), (now.completed, 50 * 21));
+}
+
+/// While the reader waits for room, what it was to give next becomes ready.
+pub(crate) fn G3_a_result_ends_the_wait_for_room(cx: &Ctx) {
+    for as_completed in [false, true] {
+        let pool = cx.builder().workers(1).queue(1).callers_may_help(false).build();
+        let pool = pool.expect("the pool starts");
+        let (first, strangers) = (Gate::new(), Gate::new());
+        let (zero, other) = (first.passage(), pool.clone());
+        let f = move |n: u32| {
+            if n == 0 {
+                zero.enter();
+            }
+            n
+        };
+        // When item 1 is pulled, item 0 runs, and a stranger has the only place.
+        let passage = strangers.passage();
+        let mut stranger = Some(move || passage.enter());
+        let watched = pool.clone();
+        let items = (0..10u32).inspect(move |n| {
+            if *n == 1 {
+                eventually("item 0 runs", || watched.snapshot().running == 1);
+                other.spawn(stranger.take().expect("once")).expect("there is one place");
+            }
+        });
+        let map = pool.map(items, f).window(4);
+        let reader = in_background(move || {
+            if as_completed {
+                map.as_completed().next().expect("there is one").1.expect("it runs")
+            } else {
+                let mut map = map;
+                map.next().expect("there is one").expect("it runs")
+            }
+        });
+        eventually("the reader waits for room", || pool.snapshot().waiting_submitters == 1);
+        // Somebody takes the place that comes free, and the stranger keeps the worker.
+        let filler = pool.clone();
+        let filler = in_background(move || filler.spawn(|| ()).expect("it waits"));
+        first.open();
+        strangers.wait_until_entered(1);
+        eventually("the queue is full", || pool.snapshot().queued == 1 || filler.is_finished());
+        assert_eq!(reader.join(), 0, "the worker is a stranger's, and the result is there");
+        strangers.open();
+        filler.join();
+        idle(&pool);
+        let now = pool.snapshot();
+        assert_eq!(now.refused.total(), 0, "{now}");
+    }
 }

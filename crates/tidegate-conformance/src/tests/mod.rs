@@ -4,8 +4,10 @@
 
 pub(crate) mod accounting;
 pub(crate) mod bound;
+pub(crate) mod budgets;
 pub(crate) mod delivery;
 pub(crate) mod enumerated;
+pub(crate) mod group_ends;
 pub(crate) mod groups;
 pub(crate) mod hazards_handles;
 pub(crate) mod hazards_memory;

@@ -9,7 +9,8 @@ use tidegate::{Clock, Pool, Reason, Scope, ScopedWaitError, Shutdown, TaskError,
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, deliberate_panic, eventually, give_a_bug_its_chance, idle, in_background, occupy, value,
+    Gate, deliberate_panic, eventually, give_a_bug_its_chance, idle, in_background, occupy,
+    refusal, value,
 };
 
 fn open(cx: &Ctx) -> Pool {
@@ -152,11 +153,12 @@ pub(crate) fn G2_a_shutdown_drops_queued_ones_before_the_scope_ends(cx: &Ctx) {
     for how in [Shutdown::light(), Shutdown::soft(), Shutdown::hard()] {
         let pool = open(cx);
         let (gate, ran) = (Arc::new(Gate::new()), Arc::new(AtomicUsize::new(0)));
+        let drops = Arc::new(AtomicUsize::new(0));
         let scope = {
             let (pool, gate, ran) = (pool.clone(), Arc::clone(&gate), Arc::clone(&ran));
-            let workers = cx.workers();
+            let (workers, drops) = (cx.workers(), Arc::clone(&drops));
             in_background(move || {
-                let borrowed = &ran;
+                let (borrowed, drops) = (&ran, &*drops);
                 pool.scope(|s| {
                     for _ in 0..workers {
                         let passage = gate.passage();
@@ -164,7 +166,8 @@ pub(crate) fn G2_a_shutdown_drops_queued_ones_before_the_scope_ends(cx: &Ctx) {
                     }
                     gate.wait_until_entered(workers);
                     for _ in 0..5 {
-                        let count = move || _ = borrowed.fetch_add(1, SeqCst);
+                        let looks_in_drop = LooksInDrop { ran: borrowed, drops };
+                        let count = move || _ = looks_in_drop.ran.fetch_add(1, SeqCst);
                         s.spawn(count).expect("there is room");
                     }
                 });
@@ -178,15 +181,26 @@ pub(crate) fn G2_a_shutdown_drops_queued_ones_before_the_scope_ends(cx: &Ctx) {
         };
         eventually("it closes", || pool.try_submit(|| ()).is_err());
         if how != Shutdown::light() {
-            eventually("they are dropped", || {
-                Arc::strong_count(&ran) > 0 && pool.snapshot().queued == 0
-            });
+            eventually("they are dropped while others run", || drops.load(SeqCst) == 5);
         }
         gate.open();
         scope.join();
         shutdown.join();
         let expected = if how == Shutdown::light() { 5 } else { 0 };
-        assert_eq!((ran.load(SeqCst), Arc::strong_count(&ran)), (expected, 1));
+        assert_eq!((ran.load(SeqCst), drops.load(SeqCst)), (expected, 5));
+    }
+}
+
+/// A capture that uses what it borrows when it is dropped.
+struct LooksInDrop<'a> {
+    ran: &'a AtomicUsize,
+    drops: &'a AtomicUsize,
+}
+
+impl Drop for LooksInDrop<'_> {
+    fn drop(&mut self) {
+        assert!(self.ran.load(SeqCst) <= 5, "what it borrowed is gone");
+        self.drops.fetch_add(1, SeqCst);
     }
 }
 
@@ -365,4 +379,107 @@ pub(crate) fn G2_a_scoped_task_hears_that_it_should_stop(cx: &Ctx) {
     assert!(heard.load(SeqCst), "it was told");
     let names: Vec<_> = report.still_borrowing.iter().map(|task| task.name).collect();
     assert_eq!(names, ["borrower"]);
+}
+
+pub(crate) fn G2_a_scoped_task_has_limits_and_a_token(cx: &Ctx) {
+    let (clock, hand) = Clock::manual();
+    let pool = cx.builder().queue(100).clock(clock).build().expect("the pool starts");
+    let second = Duration::from_secs(1);
+    let (gate, data) = (Gate::new(), [1, 2, 3]);
+    let timed_out = |error: ScopedWaitError<std::convert::Infallible>| {
+        matches!(error, ScopedWaitError::Task(TaskError::TimedOut(_)))
+    };
+    let length = |_: &tidegate::Cx| data.len();
+    let busy = occupy(&pool, cx.workers());
+    pool.scope(|s| {
+        let token = tidegate::Token::new();
+        let tasks = [
+            s.task("").queue_timeout(second).submit(length),
+            s.task("").total_timeout(second).submit(length),
+            s.task("").cancel_with(&token).submit(length),
+        ];
+        let [in_queue, in_all, cancelled] = tasks.map(|task| task.expect("there is room"));
+        hand.advance(second);
+        assert!(timed_out(in_queue.wait().expect_err("its time in the queue is up")));
+        assert!(timed_out(in_all.wait().expect_err("its time is up")));
+        token.cancel();
+        let error = cancelled.wait().expect_err("it was cancelled");
+        assert!(matches!(error, ScopedWaitError::Task(TaskError::Cancelled { .. })));
+    });
+    busy.open();
+    pool.scope(|s| {
+        let token = tidegate::Token::new();
+        let hears = |cx: &tidegate::Cx| {
+            gate.passage().enter_unless(|| cx.stopping());
+            (cx.cause(), cx.external_id())
+        };
+        let limited = s.task("").timeout(second).external_id(7u64).submit(hears);
+        let limited = limited.expect("there is room");
+        gate.wait_until_entered(1);
+        hand.advance(second);
+        assert!(timed_out(limited.wait().expect_err("its time is up")));
+        let told = s.task("").cancel_with(&token).external_id(7u64).submit(hears);
+        let told = told.expect("there is room");
+        gate.wait_until_entered(2);
+        token.cancel();
+        let (cause, id) = told.wait().expect("it returned a value");
+        assert_eq!((cause, id), (Some(tidegate::Cause::Token), Some(7u64.into())));
+    });
+}
+
+/// The worker whose task made the scope would have to run it, and can't (W1).
+pub(crate) fn G2_with_state_a_scope_inside_takes_nothing_from_anywhere(cx: &Ctx) {
+    let pool = cx.builder().queue(10).callers_may_help(false).worker_state(|_| 0u8).build();
+    let pool = pool.expect("the pool starts");
+    let inner = pool.clone();
+    let task = pool.submit(move || {
+        inner.scope(|s| {
+            let elsewhere = std::thread::scope(|threads| {
+                threads.spawn(|| refusal(s.spawn(|| ()))).join().expect("no panic")
+            });
+            (refusal(s.spawn(|| ())), elsewhere)
+        })
+    });
+    let would_deadlock = Reason::WouldDeadlock;
+    assert_eq!(value(task.expect("there is room")), (would_deadlock, would_deadlock));
+    let inner = pool.clone();
+    let task = pool.submit(move || {
+        inner.close();
+        let mapped = inner.map([1], |n: u8| n).next().expect("an answer");
+        let tidegate::MapError::Refused(mapped) = mapped.expect_err("it is closed") else {
+            panic!("refused")
+        };
+        (mapped, inner.scope(|s| refusal(s.spawn(|| ()))))
+    });
+    let closed = Reason::Closed;
+    assert_eq!(value(task.expect("there is room")), (closed, closed), "the first of the reasons");
+}
+
+/// S4: a task that a caller runs is never given up either, and is named.
+pub(crate) fn S4_a_task_on_a_caller_is_listed_as_borrowing(cx: &Ctx) {
+    let (clock, hand) = Clock::manual();
+    let grace = Duration::from_secs(1);
+    let builder = cx.builder().queue(1).when_full(WhenFull::CallerRuns);
+    let pool = builder.clock(clock).grace(grace).build().expect("the pool starts");
+    let (busy, gate) = (occupy(&pool, cx.workers()), Gate::new());
+    let queued = pool.submit(|| ()).expect("there is one place");
+    let (other, passage) = (pool.clone(), gate.passage());
+    let caller = in_background(move || {
+        other.task("mine").spawn(move |_| passage.enter()).expect("the caller runs it");
+    });
+    gate.wait_until_entered(1);
+    let other = pool.clone();
+    let shutdown =
+        in_background(move || other.shutdown(Shutdown::hard()).expect("outside the pool"));
+    busy.open();
+    eventually("Hard returns", || {
+        hand.advance(grace);
+        shutdown.is_finished()
+    });
+    let report = shutdown.join();
+    let names: Vec<_> = report.still_borrowing.iter().map(|task| task.name).collect();
+    assert_eq!((names, report.complete), (vec!["mine"], false), "{report}");
+    gate.open();
+    caller.join();
+    drop(queued);
 }

@@ -182,4 +182,72 @@ scenarios! {
         assert_eq!(ran.load(SeqCst), 4);
         finish(&pool, Shutdown::light());
     }
+
+    /// Three submitters and one that gives up: everybody gets a turn, and nothing stays held.
+    a_budget_is_passed_on {
+        let pool = pool(2, 4).build().unwrap();
+        let budget = Budget::new("shared", 2);
+        let token = Token::new();
+        let submitters: Vec<_> = (1..3)
+            .map(|weight| {
+                let (pool, budget) = (pool.clone(), budget.clone());
+                thread::spawn(move || {
+                    let task = pool.task("").budget(&budget, weight).submit(|_| ());
+                    task.unwrap().wait().unwrap();
+                })
+            })
+            .collect();
+        let gives_up = {
+            let (pool, budget, token) = (pool.clone(), budget.clone(), token.clone());
+            thread::spawn(move || {
+                let task = pool.task("").budget(&budget, 2).cancel_with(&token);
+                let _ = task.submit(|_| ()).map(Handle::wait);
+            })
+        };
+        token.cancel();
+        submitters.into_iter().chain([gives_up]).for_each(|thread| thread.join().unwrap());
+        assert_eq!((budget.in_use(), budget.waiting()), (0, 0));
+        finish(&pool, Shutdown::light());
+    }
+
+    /// A close meets a submitter that waits for a budget, and the one that gives it back.
+    a_close_meets_a_wait_for_a_budget {
+        let pool = pool(1, 2).build().unwrap();
+        let budget = Budget::new("shared", 1);
+        let held = budget.acquire(1).unwrap();
+        let submitter = {
+            let (pool, budget) = (pool.clone(), budget.clone());
+            thread::spawn(move || match pool.task("").budget(&budget, 1).submit(|_| ()) {
+                Ok(task) => task.wait().unwrap(),
+                Err(refused) => assert_eq!(refused.reason(), Reason::Closed),
+            })
+        };
+        let returner = thread::spawn(move || drop(held));
+        finish(&pool, Shutdown::light());
+        submitter.join().unwrap();
+        returner.join().unwrap();
+        assert_eq!((budget.in_use(), budget.waiting()), (0, 0));
+    }
+
+    /// The only worker waits for the group, somebody outside wants to join it.
+    a_wait_inside_meets_one_that_wants_to_join {
+        let pool = pool(1, 1).build().unwrap();
+        let group: Group<()> = pool.group().start();
+        let (inner, gate) = (group.clone(), Gate::default());
+        let passes = gate.clone();
+        let waiter = pool.submit(move || {
+            passes.pass();
+            inner.wait().unwrap();
+        });
+        let filler = pool.submit(|| ()).unwrap();
+        let joiner = {
+            let group = group.clone();
+            thread::spawn(move || drop(group.submit(|_| Ok(()))))
+        };
+        gate.open();
+        waiter.unwrap().wait().unwrap();
+        filler.wait().unwrap();
+        joiner.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
 }

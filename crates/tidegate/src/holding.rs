@@ -1,0 +1,205 @@
+//! Tasks that hold a share of budgets (B1): from the offer until their code is gone.
+//!
+//! The share lies beside the closure: whoever drops the closure, after its run or without one,
+//! gives it back, before the outcome is told. So an abandoned task keeps it for as long as its
+//! code runs; the cell only knows it weakly, to say so in the gauge.
+
+use std::sync::{Arc, Weak};
+
+use crate::admission::Patience;
+use crate::budget::{Budget, Look, Permit};
+use crate::clock::Ticks;
+use crate::core::Core;
+use crate::cx::Cx;
+use crate::decide::{self, OnFull};
+use crate::frames;
+use crate::job::Work;
+use crate::parker::with_parker;
+use crate::refused::{Reason, Refused};
+use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::task::Offer;
+use crate::token::Listener;
+
+/// What a task asks for, in the order in which every task takes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wants(Vec<(Budget, u64)>);
+
+impl Wants {
+    pub(crate) fn add(&mut self, budget: &Budget, weight: u64) {
+        self.0.push((budget.clone(), weight));
+        self.0.sort_by_key(|(budget, _)| budget.address());
+    }
+}
+
+/// What a task holds.
+#[derive(Debug, Default)]
+pub(crate) struct Hold {
+    permits: Vec<Permit>,
+    abandoned: AtomicBool,
+}
+
+impl Hold {
+    /// Its task was given up, and its code runs on.
+    pub(crate) fn abandon(&self) {
+        if !self.abandoned.swap(true, SeqCst) {
+            self.count(true);
+        }
+    }
+
+    fn count(&self, held: bool) {
+        for permit in &self.permits {
+            permit.budget().count_abandoned(permit.weight(), held);
+        }
+    }
+
+    /// The work was refused.
+    fn refund(mut self) {
+        std::mem::take(&mut self.permits).into_iter().for_each(Permit::refund);
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.abandoned.load(SeqCst) {
+            self.count(false);
+        }
+    }
+}
+
+/// Work with its share.
+pub(crate) struct Holding<W> {
+    // In this order: whoever takes the share finds the captures gone.
+    work: W,
+    hold: Arc<Hold>,
+}
+
+impl<W: Work> Work for Holding<W> {
+    type Value = W::Value;
+    type Error = W::Error;
+    type Closure = W::Closure;
+    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
+        let _until_it_returns = self.hold;
+        self.work.run(state, cx)
+    }
+    fn into_closure(self) -> W::Closure {
+        if let Some(hold) = Arc::into_inner(self.hold) {
+            hold.refund();
+        }
+        self.work.into_closure()
+    }
+    fn describe(error: &W::Error) -> String {
+        W::describe(error)
+    }
+}
+
+impl Core {
+    /// Takes what `offer` wants, waiting for it as the policy says; what is wrapped then goes
+    /// on to a place in the queue.
+    pub(crate) fn hold<W: Work>(
+        &self,
+        work: W,
+        offer: &mut Offer<'_>,
+    ) -> Result<Holding<W>, Refused<W::Closure>> {
+        let Wants(wants) = *offer.wants.take().unwrap_or_default();
+        let mut hold = Hold::default();
+        match self.take_permits(&wants, &mut hold, offer) {
+            Ok(()) => {
+                let hold = Arc::new(hold);
+                offer.hold = Arc::downgrade(&hold);
+                Ok(Holding { work, hold })
+            }
+            Err(reason) => {
+                hold.refund();
+                self.drop_callback(offer.on_outcome.take());
+                Err(self.refuse(reason, work.into_closure()))
+            }
+        }
+    }
+
+    fn take_permits(
+        &self,
+        wants: &[(Budget, u64)],
+        hold: &mut Hold,
+        offer: &mut Offer<'_>,
+    ) -> Result<(), Reason> {
+        let depth = frames::depth(self.address());
+        if self.queue.is_closed() && !self.forks(offer.patience, depth) {
+            return Err(Reason::Closed);
+        }
+        if offer.token.is_some_and(crate::token::Token::is_cancelled) {
+            return Err(Reason::Cancelled);
+        }
+        if wants.iter().any(|(budget, weight)| *weight > budget.capacity()) {
+            return Err(Reason::TooHeavy);
+        }
+        let began = self.clock.now();
+        for (budget, weight) in wants {
+            match budget.try_take(*weight) {
+                Ok(()) => {}
+                Err(Reason::OverBudget) => {
+                    let may_wait = offer.patience != Patience::Try;
+                    let limit = match decide::on_over_budget(self.config.when_full, may_wait, depth)
+                    {
+                        OnFull::Wait(limit) => limit,
+                        OnFull::Refuse(reason) => return Err(reason),
+                        _ => return Err(Reason::OverBudget),
+                    };
+                    // One limit for all that it waits for, the place included.
+                    let until = offer.until.unwrap_or(Ticks::NEVER);
+                    let own = *offer.give_up_at.get_or_insert_with(|| {
+                        self.own_deadline(offer.patience).min(began.after(limit))
+                    });
+                    offer.step_back();
+                    let waited = self.wait_for_permit(budget, *weight, own.min(until), offer.token);
+                    offer.step_in();
+                    waited?;
+                }
+                Err(reason) => return Err(reason),
+            }
+            hold.permits.push(Permit::new(budget, *weight));
+        }
+        Ok(())
+    }
+
+    fn wait_for_permit(
+        &self,
+        budget: &Budget,
+        weight: u64,
+        deadline: Ticks,
+        token: Option<&crate::token::Token>,
+    ) -> Result<(), Reason> {
+        let Some(mut place) = budget.enter(weight)? else { return Ok(()) };
+        with_parker(|parker, waker| {
+            let register =
+                |token: &crate::token::Token| token.register(Listener::Waker(waker.clone()));
+            let _when_cancelled = token.map(register);
+            let _when_closed = register(&self.closed);
+            loop {
+                if self.queue.is_closed() {
+                    return Err(Reason::Closed);
+                }
+                if token.is_some_and(crate::token::Token::is_cancelled) {
+                    return Err(Reason::Cancelled);
+                }
+                let due = match place.look(waker) {
+                    Look::Served => return Ok(()),
+                    Look::TooHeavy => return Err(Reason::TooHeavy),
+                    Look::Waiting(due) => due,
+                };
+                let now = self.clock.now();
+                if now >= deadline {
+                    return Err(Reason::TimedOut);
+                }
+                budget.park(parker, &self.clock, deadline, due);
+            }
+        })
+    }
+}
+
+/// What an outcome needs to know: whether the task holds something.
+pub(crate) fn abandoned(hold: &Weak<Hold>) {
+    if let Some(hold) = hold.upgrade() {
+        hold.abandon();
+    }
+}
