@@ -348,7 +348,11 @@ pub(crate) fn B1_pools_and_groups_share_it(cx: &Ctx) {
     let held = holder(&one, &memory, 1, &gate);
     let group = two.group().budget(&memory, 1).start::<()>();
     let passage = gate.passage();
-    group.submit(move |_| Ok(passage.enter())).expect("one is left");
+    let enter = move |_: &tidegate::Cx| {
+        passage.enter();
+        Ok(())
+    };
+    group.submit(enter).expect("one is left");
     gate.wait_until_entered(2);
     assert_eq!(refusal(group.try_submit(|_| Ok(()))), Reason::OverBudget);
     assert_eq!(refusal(one.task("").budget(&memory, 1).try_submit(|_| ())), Reason::OverBudget);
