@@ -56,9 +56,31 @@ impl Builder<()> {
 }
 
 impl<S: 'static> Builder<S> {
-    /// How many threads run tasks. Default: the machine's parallelism.
+    /// How many threads run tasks: a number, or a range (`2..=16`) within which the pool grows
+    /// and shrinks with its load. Default: the machine's parallelism.
     pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
-        self.config.workers = workers.into().0;
+        self.config.workers = workers.into();
+        self
+    }
+
+    /// With a range of workers: how long a task may wait in the queue before the pool grows.
+    /// Default: 10 ms.
+    pub fn grow_after(mut self, wait: Duration) -> Self {
+        self.config.grow_after = wait;
+        self
+    }
+
+    /// With a range of workers: how long workers may have nothing to do before the pool
+    /// shrinks. Default: 10 s.
+    pub fn shrink_after(mut self, idle: Duration) -> Self {
+        self.config.shrink_after = idle;
+        self
+    }
+
+    /// With a range of workers: how long the pool holds still after it has changed its size.
+    /// Default: 1 s.
+    pub fn resize_cooldown(mut self, pause: Duration) -> Self {
+        self.config.resize_cooldown = pause;
         self
     }
 
@@ -216,7 +238,7 @@ impl<S: 'static> Builder<S> {
     /// its thread, hook or state is an error here, later ones are restarted.
     pub fn build(self) -> Result<Pool<S>, BuildError> {
         let mut config = self.config;
-        config.max_abandoned = self.max_abandoned.unwrap_or(config.workers);
+        config.max_abandoned = self.max_abandoned.unwrap_or(config.workers.max);
         let core = Core::new(config.validated()?);
         start(&core)?;
         if let Some(parent) = self.parent {
@@ -234,7 +256,7 @@ impl<S: 'static> Builder<S> {
 /// First worker, then supervisor, then the others: a build that fails leaves nothing.
 fn start(core: &Arc<Core>) -> Result<(), BuildError> {
     // All on the roster before the supervisor looks at it: it fills what is missing.
-    let lines: Vec<_> = (0..core.config.workers).map(|_| core.roster.lock().add()).collect();
+    let lines: Vec<_> = (0..core.target()).map(|_| core.roster.lock().add()).collect();
     let first = Event::new();
     core.start_worker(&lines[0], Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
     if let Err(cause) = first.wait() {
@@ -279,7 +301,7 @@ fn undo(core: &Arc<Core>) {
     core.lot.kick_all();
     loop {
         let mut roster = core.roster.lock();
-        if roster.entries.len() < core.config.workers {
+        if roster.entries.len() < core.target() {
             // The first has left; the others were never started.
             let leaving = std::mem::take(&mut roster.leaving);
             drop(roster);

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,19 +45,35 @@ pub enum Inside {
     RunInline,
 }
 
-/// How many workers a pool has.
+/// How many workers a pool has: a number, or a range within which it grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workers(pub(crate) usize);
+pub struct Workers {
+    pub(crate) min: usize,
+    pub(crate) max: usize,
+}
 
 impl From<std::num::NonZeroUsize> for Workers {
     fn from(count: std::num::NonZeroUsize) -> Workers {
-        Workers(count.get())
+        Workers::from(count.get())
     }
 }
 
 impl From<usize> for Workers {
     fn from(count: usize) -> Workers {
-        Workers(count)
+        Workers { min: count, max: count }
+    }
+}
+
+impl From<RangeInclusive<usize>> for Workers {
+    fn from(range: RangeInclusive<usize>) -> Workers {
+        Workers { min: *range.start(), max: *range.end() }
+    }
+}
+
+impl fmt::Display for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Workers { min, max } = self;
+        if min == max { write!(f, "{max}") } else { write!(f, "{min}..={max}") }
     }
 }
 
@@ -112,7 +129,12 @@ type StateMaker = Arc<dyn Fn(WorkerId) -> Result<Box<dyn Any>, String> + Send + 
 /// The validated settings of a running pool.
 pub(crate) struct Config {
     pub(crate) name: String,
-    pub(crate) workers: usize,
+    pub(crate) workers: Workers,
+    /// W4, for a range: how long a task may wait before workers are added, how long workers may
+    /// idle before they go, and how long to hold still after a change.
+    pub(crate) grow_after: Duration,
+    pub(crate) shrink_after: Duration,
+    pub(crate) resize_cooldown: Duration,
     pub(crate) queue: usize,
     pub(crate) when_full: WhenFull,
     pub(crate) inside: Inside,
@@ -136,7 +158,10 @@ impl Config {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Config {
             name,
-            workers,
+            workers: workers.into(),
+            grow_after: Duration::from_millis(10),
+            shrink_after: Duration::from_secs(10),
+            resize_cooldown: Duration::from_secs(1),
             queue: 1_000,
             when_full: WhenFull::Wait,
             inside: Inside::Refuse,
@@ -166,8 +191,10 @@ impl Config {
             let expected = "a name that is not empty and has no NUL: it names threads";
             return wrong("name", format!("{:?}", c.name), expected.into());
         }
-        if c.workers == 0 || c.workers > MAX_WORKERS {
-            return wrong("workers", c.workers.to_string(), format!("1 to {MAX_WORKERS}"));
+        let Workers { min, max } = c.workers;
+        if max == 0 || max > MAX_WORKERS || min > max {
+            let expected = format!("1 to {MAX_WORKERS}, or a range MIN..=MAX from 0 to that");
+            return wrong("workers", c.workers.to_string(), expected);
         }
         if c.queue as u64 > u64::from(u32::MAX) {
             return wrong("queue", c.queue.to_string(), format!("0 to {}", u32::MAX));
