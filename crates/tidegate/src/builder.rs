@@ -15,6 +15,7 @@ use crate::ids::WorkerId;
 use crate::pool::Pool;
 use crate::report::Shutdown;
 use crate::roster::Phase;
+use crate::settings::{SettingError, Settings};
 use crate::spawn;
 use crate::supervisor::supervise;
 use crate::token::{Listener, Token};
@@ -38,7 +39,6 @@ use crate::unobserved::Unobserved;
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<S = ()> {
     config: Config,
-    max_abandoned: Option<usize>,
     parent: Option<Token>,
     state: PhantomData<fn(&mut S)>,
 }
@@ -51,11 +51,31 @@ impl<S> fmt::Debug for Builder<S> {
 
 impl Builder<()> {
     pub(crate) fn new(name: String) -> Builder<()> {
-        Builder { config: Config::new(name), max_abandoned: None, parent: None, state: PhantomData }
+        Builder { config: Config::new(name), parent: None, state: PhantomData }
     }
 }
 
 impl<S: 'static> Builder<S> {
+    /// Takes over what is set there, as if each method had been called; later calls override.
+    pub fn settings(mut self, settings: &Settings) -> Self {
+        self.config.apply(settings);
+        self
+    }
+
+    /// Takes over what the environment says about this pool: `TIDEGATE_IMAGE_RESIZE_WORKERS`
+    /// for `image-resize`. See [`Settings::from_env`], also for programs in which the name of
+    /// one pool begins with that of another.
+    pub fn env(self) -> Result<Self, SettingError> {
+        let pools = Settings::from_env(&[&self.config.name])?;
+        Ok(pools.values().fold(self, |builder, settings| builder.settings(settings)))
+    }
+
+    /// What the pool would be built with, unchecked: what was set, and the defaults. Only a
+    /// `stack_size` that nobody set is `None`.
+    pub fn effective(&self) -> Settings {
+        self.config.settings()
+    }
+
     /// How many threads run tasks: a number, or a range (`2..=16`) within which the pool grows
     /// and shrinks with its load. Default: the machine's parallelism.
     pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
@@ -128,7 +148,7 @@ impl<S: 'static> Builder<S> {
 
     /// How many abandoned workers are replaced at a time. Default: as many as workers.
     pub fn max_abandoned(mut self, threads: usize) -> Self {
-        self.max_abandoned = Some(threads);
+        self.config.max_abandoned = Some(threads);
         self
     }
 
@@ -176,12 +196,7 @@ impl<S: 'static> Builder<S> {
             Ok(state) => Ok(Box::new(state) as Box<dyn std::any::Any>),
             Err(error) => Err(error.to_string()),
         }));
-        Builder {
-            config,
-            max_abandoned: self.max_abandoned,
-            parent: self.parent,
-            state: PhantomData,
-        }
+        Builder { config, parent: self.parent, state: PhantomData }
     }
 
     /// Told about errors and panics that nobody else will see: those of fire-and-forget
@@ -237,9 +252,7 @@ impl<S: 'static> Builder<S> {
     /// Starts the pool. Returns once the first worker is ready to run a task; a failure of
     /// its thread, hook or state is an error here, later ones are restarted.
     pub fn build(self) -> Result<Pool<S>, BuildError> {
-        let mut config = self.config;
-        config.max_abandoned = self.max_abandoned.unwrap_or(config.workers.max);
-        let core = Core::new(config.validated()?);
+        let core = Core::new(self.config.validated()?);
         start(&core)?;
         if let Some(parent) = self.parent {
             let listener = Listener::Pool(Arc::downgrade(&core));

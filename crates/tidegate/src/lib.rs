@@ -99,6 +99,8 @@ mod scope;
 #[cfg(not(tidegate_loom))]
 mod scoped_task;
 #[cfg(not(tidegate_loom))]
+mod settings;
+#[cfg(not(tidegate_loom))]
 mod settle;
 #[cfg(not(tidegate_loom))]
 mod shutdown;
@@ -151,6 +153,7 @@ mod public {
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
     pub use crate::scope::{Scope, ScopedHandle, ScopedWaitError};
     pub use crate::scoped_task::ScopedTask;
+    pub use crate::settings::{SettingError, Settings};
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
     pub use crate::slice::SliceError;
