@@ -66,12 +66,14 @@ impl<S: 'static> Builder<S> {
     /// for `image-resize`. See [`Settings::from_env`], also for programs in which the name of
     /// one pool begins with that of another.
     pub fn env(self) -> Result<Self, SettingError> {
-        let pools = Settings::from_env(&[&self.config.name])?;
-        Ok(pools.values().fold(self, |builder, settings| builder.settings(settings)))
+        let found = Settings::from_env(&[&self.config.name])?;
+        let settings = &found[&self.config.name];
+        Ok(self.settings(settings))
     }
 
     /// What the pool would be built with, unchecked: what was set, and the defaults. Only a
     /// `stack_size` that nobody set is `None`.
+    #[must_use]
     pub fn effective(&self) -> Settings {
         self.config.settings()
     }

@@ -40,6 +40,10 @@ mod compile_fail;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/migrate.md")]
 mod migrate {}
+/// So must its code.
+#[cfg(all(doctest, feature = "toml"))]
+#[doc = include_str!("../../../docs/settings.md")]
+mod settings_document {}
 #[cfg(not(tidegate_loom))]
 mod completed;
 #[cfg(not(tidegate_loom))]

@@ -143,6 +143,7 @@ fn c1_the_builder_refuses_with_the_same_words() {
         ("workers", "0..=65521", pool().workers(0..=65_521)),
         #[cfg(target_pointer_width = "64")]
         ("queue", "4294967296", pool().queue(1 << 32)),
+        #[cfg(target_pointer_width = "64")]
         ("max_abandoned", "18446744073709551615", pool().max_abandoned(usize::MAX)),
         ("stack_size", "0", pool().stack_size(0)),
         ("restart_backoff", "5s..=1s", pool().restart_backoff(s(5)..=s(1))),

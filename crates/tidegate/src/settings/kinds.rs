@@ -20,7 +20,7 @@ pub(crate) struct Kind<T> {
 }
 
 const LARGEST_QUEUE: u64 = u32::MAX as u64;
-/// More would overflow where std rounds it up to pages.
+/// Far below what would overflow where std rounds it up to pages.
 const LARGEST_STACK: u64 = 1 << 40;
 const DURATION_IS: &str = "a duration with its unit, such as 250ms, 5s, 1m30s or 2h";
 
@@ -97,39 +97,51 @@ pub(super) const BACKOFF: Kind<RangeInclusive<Duration>> = Kind {
 };
 
 pub(crate) const WHEN_FULL: Kind<WhenFull> = Kind {
-    read: |text| match text.strip_prefix(WAIT_FOR) {
-        Some(limit) => durations::read(limit.strip_prefix(' ')?).map(WhenFull::WaitFor),
-        None => value_of(POLICIES, text),
+    read: |text| match text.strip_prefix("wait-for ") {
+        Some(limit) => durations::read(limit).map(WhenFull::WaitFor),
+        None => named(POLICIES, write_policy, text),
     },
-    write: |policy| match policy {
-        WhenFull::WaitFor(limit) => format!("{WAIT_FOR} {}", durations::write(limit)),
-        simple => word_of(POLICIES, simple),
-    },
+    write: write_policy,
     fits: |_| true,
-    expected: || format!("{}, or {WAIT_FOR} and a duration such as 50ms", words(POLICIES)),
+    expected: || format!("{}, or wait-for 50ms", choice(POLICIES, write_policy)),
 };
-const WAIT_FOR: &str = "wait-for";
-const POLICIES: &[(&str, WhenFull)] = &[
-    ("wait", WhenFull::Wait),
-    ("reject", WhenFull::Reject),
-    ("drop-newest", WhenFull::DropNewest),
-    ("drop-oldest", WhenFull::DropOldest),
-    ("caller-runs", WhenFull::CallerRuns),
+const POLICIES: &[WhenFull] = &[
+    WhenFull::Wait,
+    WhenFull::Reject,
+    WhenFull::DropNewest,
+    WhenFull::DropOldest,
+    WhenFull::CallerRuns,
 ];
+fn write_policy(policy: &WhenFull) -> String {
+    match policy {
+        WhenFull::Wait => "wait".to_owned(),
+        WhenFull::WaitFor(limit) => format!("wait-for {}", durations::write(limit)),
+        WhenFull::Reject => "reject".to_owned(),
+        WhenFull::DropNewest => "drop-newest".to_owned(),
+        WhenFull::DropOldest => "drop-oldest".to_owned(),
+        WhenFull::CallerRuns => "caller-runs".to_owned(),
+    }
+}
 
 pub(crate) const INSIDE: Kind<Inside> = Kind {
-    read: |text| value_of(INSIDES, text),
-    write: |inside| word_of(INSIDES, inside),
+    read: |text| named(INSIDES, write_inside, text),
+    write: write_inside,
     fits: |_| true,
-    expected: || words(INSIDES),
+    expected: || choice(INSIDES, write_inside),
 };
-const INSIDES: &[(&str, Inside)] = &[("refuse", Inside::Refuse), ("run-inline", Inside::RunInline)];
+const INSIDES: &[Inside] = &[Inside::Refuse, Inside::RunInline];
+fn write_inside(inside: &Inside) -> String {
+    match inside {
+        Inside::Refuse => "refuse".to_owned(),
+        Inside::RunInline => "run-inline".to_owned(),
+    }
+}
 
 /// A mode, then perhaps its limit, then perhaps its grace.
 pub(super) const SHUTDOWN: Kind<Shutdown> = Kind {
     read: |text| {
         let mut parts = text.split(' ');
-        let mut how = value_of(MODES, parts.next()?)?;
+        let mut how = named(MODES, write_shutdown, parts.next()?)?;
         let mut next = parts.next();
         if next == Some("within") {
             how = how.within(durations::read(parts.next()?)?);
@@ -141,21 +153,24 @@ pub(super) const SHUTDOWN: Kind<Shutdown> = Kind {
         }
         next.is_none().then_some(how)
     },
-    write: |how| {
-        let mut text = how.mode().to_string();
-        if let Some(limit) = how.limit() {
-            text += &format!(" within {}", durations::write(&limit));
-        }
-        if how.grace_limit() != Duration::MAX {
-            text += &format!(" grace {}", durations::write(&how.grace_limit()));
-        }
-        text
-    },
+    write: write_shutdown,
     fits: |_| true,
-    expected: || format!("{}, perhaps followed by within 30s, by grace 1s, or both", words(MODES)),
+    expected: || {
+        let modes = choice(MODES, write_shutdown);
+        format!("{modes}, each perhaps with a limit and a grace: soft within 30s grace 1s")
+    },
 };
-const MODES: &[(&str, Shutdown)] =
-    &[("light", Shutdown::light()), ("soft", Shutdown::soft()), ("hard", Shutdown::hard())];
+const MODES: &[Shutdown] = &[Shutdown::light(), Shutdown::soft(), Shutdown::hard()];
+fn write_shutdown(how: &Shutdown) -> String {
+    let mut text = how.mode().to_string();
+    if let Some(limit) = how.limit() {
+        text += &format!(" within {}", durations::write(&limit));
+    }
+    if how.grace_limit() != Duration::MAX {
+        text += &format!(" grace {}", durations::write(&how.grace_limit()));
+    }
+    text
+}
 
 /// Digits; underscores may stand between them.
 pub(super) fn read_number<N: FromStr>(text: &str) -> Option<N> {
@@ -163,19 +178,15 @@ pub(super) fn read_number<N: FromStr>(text: &str) -> Option<N> {
     text.split('_').all(digits).then(|| text.replace('_', "").parse().ok())?
 }
 
-fn value_of<T: Clone>(all: &[(&str, T)], text: &str) -> Option<T> {
-    all.iter().find(|(word, _)| *word == text).map(|(_, value)| value.clone())
-}
-
-fn word_of<T: PartialEq>(all: &[(&str, T)], value: &T) -> String {
-    let found = all.iter().find(|(_, other)| other == value);
-    found.expect("every value has its word").0.to_owned()
+/// The one that is written so.
+fn named<T: Copy>(all: &[T], write: fn(&T) -> String, text: &str) -> Option<T> {
+    all.iter().find(|value| write(value) == text).copied()
 }
 
 /// `a, b or c`.
-fn words<T>(all: &[(&str, T)]) -> String {
-    let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
-    let (last, first) = words.split_last().expect("a choice has words");
+fn choice<T>(all: &[T], write: fn(&T) -> String) -> String {
+    let words: Vec<String> = all.iter().map(write).collect();
+    let (last, first) = words.split_last().expect("there is something to choose");
     format!("{} or {last}", first.join(", "))
 }
 

@@ -16,8 +16,7 @@ macro_rules! row {
     };
 }
 
-/// Adding a setting: a row here, a field in `Settings`, a field in `Config` with its two lines,
-/// a method of `Builder`, and `TIDEGATE_BLESS=1 cargo test -p tidegate --lib settings`.
+/// In the order of the documents. CONTRIBUTING.md says what else a new one needs.
 pub(super) static TABLE: &[&dyn Setting] = &[
     row!(workers: WORKERS, "the machine's parallelism",
         "threads that run tasks; with a range the pool grows and shrinks with its load"),
