@@ -101,11 +101,16 @@ impl<T> Setting for Row<T> {
     }
 }
 
-/// The key that was probably meant, if one comes near.
+/// The key that was probably meant: one that is part of what was written (`queue_size`), or
+/// the other way round (`timeout`), or else the most alike.
 pub(super) fn nearest(wrong: &str) -> Option<&'static str> {
     let wrong = wrong.to_lowercase().replace('-', "_");
-    let near = TABLE.iter().map(|row| (distance(&wrong, row.key()), row.key())).min();
-    near.filter(|(distance, key)| *distance <= key.len() / 2).map(|(_, key)| key)
+    let part = |key: &str| wrong.contains(key) || wrong.len() > 3 && key.contains(&wrong);
+    let keys = || TABLE.iter().map(|row| row.key());
+    keys().find(|key| part(key)).or_else(|| {
+        let near = keys().map(|key| (distance(&wrong, key), key)).min()?;
+        (near.0 <= near.1.len() / 3).then_some(near.1)
+    })
 }
 
 /// How many letters must be added, dropped or changed (Levenshtein).
@@ -137,12 +142,16 @@ mod tests {
             ("queue_size", "queue"),
             ("timeout", "task_timeout"),
             ("shrinkafter", "shrink_after"),
+            ("max_workers", "workers"),
+            ("on_parent_canceled", "on_parent_cancel"),
+            ("grase", "grace"),
         ] {
             assert_eq!(nearest(wrong), Some(right), "{wrong}");
         }
         assert_eq!(nearest("colour"), None);
+        assert_eq!(nearest("max"), None);
         assert_eq!(nearest(""), None);
-        assert_eq!(nearest(&"queue".repeat(100_000)), None);
+        assert_eq!(nearest(&"x".repeat(100_000)), None);
     }
 
     /// `TIDEGATE_A_B_<key>` then is either of pool `a-b` or of pool `a`, never of both.
