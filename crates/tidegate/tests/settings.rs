@@ -1,7 +1,6 @@
 //! C1: builder, files and environment give the same values through the same checks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -278,6 +277,7 @@ fn c1_each_variable_belongs_to_one_pool() {
 #[cfg(unix)]
 #[test]
 fn c1_a_variable_that_is_no_text_is_an_error() {
+    use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let (name, bytes) = (OsStr::new("TIDEGATE_IMAGE_RESIZE_QUEUE"), OsStr::from_bytes(b"8\xff"));
     let text = Settings::from_vars(&[POOL], [(name, bytes)]).unwrap_err().to_string();
