@@ -15,6 +15,7 @@ use crate::ids::WorkerId;
 use crate::pool::Pool;
 use crate::report::Shutdown;
 use crate::roster::Phase;
+use crate::settings::{SettingError, Settings};
 use crate::spawn;
 use crate::supervisor::supervise;
 use crate::token::{Listener, Token};
@@ -38,7 +39,6 @@ use crate::unobserved::Unobserved;
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<S = ()> {
     config: Config,
-    max_abandoned: Option<usize>,
     parent: Option<Token>,
     state: PhantomData<fn(&mut S)>,
 }
@@ -51,14 +51,58 @@ impl<S> fmt::Debug for Builder<S> {
 
 impl Builder<()> {
     pub(crate) fn new(name: String) -> Builder<()> {
-        Builder { config: Config::new(name), max_abandoned: None, parent: None, state: PhantomData }
+        Builder { config: Config::new(name), parent: None, state: PhantomData }
     }
 }
 
 impl<S: 'static> Builder<S> {
-    /// How many threads run tasks. Default: the machine's parallelism.
+    /// Takes over what is set there, as if each method had been called; later calls override.
+    pub fn settings(mut self, settings: &Settings) -> Self {
+        self.config.apply(settings);
+        self
+    }
+
+    /// Takes over what the environment says about this pool: `TIDEGATE_IMAGE_RESIZE_WORKERS`
+    /// for `image-resize`. See [`Settings::from_env`], also for programs in which the name of
+    /// one pool begins with that of another.
+    pub fn env(self) -> Result<Self, SettingError> {
+        let found = Settings::from_env(&[&self.config.name])?;
+        let settings = &found[&self.config.name];
+        Ok(self.settings(settings))
+    }
+
+    /// What the pool would be built with, unchecked: what was set, and the defaults. Only a
+    /// `stack_size` that nobody set is `None`.
+    #[must_use]
+    pub fn effective(&self) -> Settings {
+        self.config.settings()
+    }
+
+    /// How many threads run tasks: a number, or a range (`2..=16`) within which the pool grows
+    /// and shrinks with its load. Default: the machine's parallelism.
     pub fn workers(mut self, workers: impl Into<Workers>) -> Self {
-        self.config.workers = workers.into().0;
+        self.config.workers = workers.into();
+        self
+    }
+
+    /// With a range of workers: how long a task may wait in the queue before the pool grows.
+    /// Default: 10 ms.
+    pub fn grow_after(mut self, wait: Duration) -> Self {
+        self.config.grow_after = wait;
+        self
+    }
+
+    /// With a range of workers: how long workers may have nothing to do before the pool
+    /// shrinks. Default: 10 s.
+    pub fn shrink_after(mut self, idle: Duration) -> Self {
+        self.config.shrink_after = idle;
+        self
+    }
+
+    /// With a range of workers: how long the pool holds still after it has changed its size.
+    /// Default: 1 s.
+    pub fn resize_cooldown(mut self, pause: Duration) -> Self {
+        self.config.resize_cooldown = pause;
         self
     }
 
@@ -106,7 +150,7 @@ impl<S: 'static> Builder<S> {
 
     /// How many abandoned workers are replaced at a time. Default: as many as workers.
     pub fn max_abandoned(mut self, threads: usize) -> Self {
-        self.max_abandoned = Some(threads);
+        self.config.max_abandoned = Some(threads);
         self
     }
 
@@ -154,12 +198,7 @@ impl<S: 'static> Builder<S> {
             Ok(state) => Ok(Box::new(state) as Box<dyn std::any::Any>),
             Err(error) => Err(error.to_string()),
         }));
-        Builder {
-            config,
-            max_abandoned: self.max_abandoned,
-            parent: self.parent,
-            state: PhantomData,
-        }
+        Builder { config, parent: self.parent, state: PhantomData }
     }
 
     /// Told about errors and panics that nobody else will see: those of fire-and-forget
@@ -215,9 +254,7 @@ impl<S: 'static> Builder<S> {
     /// Starts the pool. Returns once the first worker is ready to run a task; a failure of
     /// its thread, hook or state is an error here, later ones are restarted.
     pub fn build(self) -> Result<Pool<S>, BuildError> {
-        let mut config = self.config;
-        config.max_abandoned = self.max_abandoned.unwrap_or(config.workers);
-        let core = Core::new(config.validated()?);
+        let core = Core::new(self.config.validated()?);
         start(&core)?;
         if let Some(parent) = self.parent {
             let listener = Listener::Pool(Arc::downgrade(&core));
@@ -234,7 +271,7 @@ impl<S: 'static> Builder<S> {
 /// First worker, then supervisor, then the others: a build that fails leaves nothing.
 fn start(core: &Arc<Core>) -> Result<(), BuildError> {
     // All on the roster before the supervisor looks at it: it fills what is missing.
-    let lines: Vec<_> = (0..core.config.workers).map(|_| core.roster.lock().add()).collect();
+    let lines: Vec<_> = (0..core.target()).map(|_| core.roster.lock().add()).collect();
     let first = Event::new();
     core.start_worker(&lines[0], Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
     if let Err(cause) = first.wait() {
@@ -283,7 +320,7 @@ fn undo(core: &Arc<Core>) {
     core.lot.kick_all();
     loop {
         let mut roster = core.roster.lock();
-        if roster.entries.len() < core.config.workers {
+        if roster.entries.len() < core.target() {
             // The first has left; the others were never started.
             let leaving = std::mem::take(&mut roster.leaving);
             drop(roster);

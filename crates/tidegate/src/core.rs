@@ -106,7 +106,7 @@ impl Core {
             name: Arc::from(config.name.as_str()),
             clock: config.clock.clone(),
             real_time: Clock::system(),
-            queue: Queue::new(config.queue, config.workers),
+            queue: Queue::new(config.queue, config.workers.max),
             lot: Lot::new(),
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
@@ -114,7 +114,7 @@ impl Core {
             lobby: Lobby::new(),
             ledger: Ledger::default(),
             flags: Padded(AtomicU32::new(0)),
-            target: AtomicUsize::new(config.workers),
+            target: AtomicUsize::new(config.workers.min.max(1)),
             control: Lock::default(),
             reaper: Lock::default(),
             callers: Lock::default(),

@@ -42,6 +42,10 @@ mod compile_fail;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/migrate.md")]
 mod migrate {}
+/// So must its code.
+#[cfg(all(doctest, feature = "toml"))]
+#[doc = include_str!("../../../docs/settings.md")]
+mod settings_document {}
 #[cfg(not(tidegate_loom))]
 mod completed;
 #[cfg(not(tidegate_loom))]
@@ -103,6 +107,8 @@ mod scope;
 #[cfg(not(tidegate_loom))]
 mod scoped_task;
 #[cfg(not(tidegate_loom))]
+mod settings;
+#[cfg(not(tidegate_loom))]
 mod settle;
 #[cfg(not(tidegate_loom))]
 mod shutdown;
@@ -158,6 +164,7 @@ mod public {
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
     pub use crate::scope::{Scope, ScopedHandle, ScopedWaitError};
     pub use crate::scoped_task::ScopedTask;
+    pub use crate::settings::{SettingError, Settings};
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
     pub use crate::slice::SliceError;

@@ -268,7 +268,7 @@ impl Core {
             }
             // At most `max_abandoned` stuck threads are made up for.
             while roster.positions() < target
-                && roster.entries.len() < target + self.config.max_abandoned
+                && roster.entries.len() < target + self.config.max_abandoned()
             {
                 starts.push((roster.add(), true));
             }

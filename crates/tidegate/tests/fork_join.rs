@@ -118,7 +118,7 @@ fn look_into(group: &Group<io::Error>, folder: &Path, found: &Arc<Found>) -> io:
 fn walk_on_one_worker_and_on_eight() {
     let root = Folder::new("walk");
     let expected = Folder::fill(&root.0, 3, 5);
-    assert_eq!(expected.0, (0..=5).map(|level| 3_u64.pow(level)).sum());
+    assert_eq!(expected.0, (0..=5).map(|level| 3_u64.pow(level)).sum::<u64>());
     // Followed, this one would lead the walk round for ever.
     #[cfg(unix)]
     std::os::unix::fs::symlink(&root.0, root.0.join("folder 0").join("link")).unwrap();

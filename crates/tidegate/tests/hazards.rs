@@ -204,6 +204,8 @@ fn hazard_76_auto_traits_are_as_stated() {
     shared::<Summary>();
     shared::<Unobserved>();
     shared::<BuildError>();
+    shared::<SettingError>();
+    shared::<Settings>();
     shared::<Panic>();
     shared::<Refused<Cell<u8>>>();
     shared::<Completions<Cell<u8>, u8>>();
