@@ -281,6 +281,13 @@ macro_rules! for_each_test {
         budgets::B2_a_rate_lets_in_what_time_allows "B2" [Native] [];
         budgets::B2_a_refusal_gives_a_rate_back "B2" [Native] [];
         budgets::B2_waiters_of_a_rate_come_in_time_and_in_order "B2" [Native] [];
+        // times.rs
+        times::A2_the_wait_in_the_queue_is_measured "A2" [Native] [];
+        times::A2_the_run_is_measured_by_name "A2" [Native] [];
+        times::A2_the_wait_for_room_is_measured "A2" [Native] [];
+        times::A2_utilisation_is_the_share_of_time_in_tasks "A2" [Native] [];
+        times::A2_a_snapshot_has_the_roster "A2" [Native] [];
+        times::A3_short_tasks_are_sampled_and_counters_are_not "A3" [Native] [];
         // slices.rs
         slices::G3_a_slice_gives_one_result_each_in_order "G3" [Native] [];
         slices::G3_nothing_is_stranded_behind_a_long_item "G3" [Native] [];

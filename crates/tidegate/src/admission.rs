@@ -27,6 +27,9 @@ use crate::task::Offer;
 use crate::token::Listener;
 use crate::worker::{no_state, run_claimed};
 
+/// Of the tasks that callers run, the time of one in so many is measured.
+const CALLERS_SAMPLED: u64 = 16;
+
 /// How long an offer may wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
@@ -212,7 +215,12 @@ impl Core {
             _ => self.push_cell(cell, Standing::Newcomer, &offer),
         };
         match pushed {
-            Ok(()) => self.task_added(),
+            Ok(()) => {
+                self.task_added();
+                if !offer.waited.is_zero() {
+                    self.times.submitted(offer.name, offer.waited);
+                }
+            }
             Err(why) => {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
                     self.drop_callback(extras::take(cell).on_outcome);
@@ -410,19 +418,25 @@ impl Core {
     /// Runs a claimed task on this thread: on top of a worker's task, or for a caller.
     pub(crate) fn run_here(self: &Arc<Self>, cell: CellRef) {
         frames::with_line(self.address(), |line| {
+            let mut sampled = None;
             match line {
                 Some(line) => {
                     self.ledger.nested.fetch_add(1, SeqCst);
                     line.count_nested();
                 }
                 None => {
-                    self.ledger.on_caller.fetch_add(1, SeqCst);
+                    let before = self.ledger.on_caller.fetch_add(1, SeqCst);
+                    sampled = before.is_multiple_of(CALLERS_SAMPLED).then(|| self.clock.now());
                     self.ledger.started.fetch_add(1, SeqCst);
                     self.callers.lock().push((cell, frames::runner()));
                 }
             }
             let env = RunEnv { core: self, line, state: no_state() };
             frames::enter(self.address(), None, || run_claimed(cell, &env));
+            if let Some(began) = sampled {
+                let took = self.clock.now().since(began);
+                self.times.run_time.record(took, CALLERS_SAMPLED);
+            }
             if line.is_none() {
                 self.callers.lock().retain(|(other, _)| *other != cell);
                 self.settled();
@@ -456,7 +470,8 @@ impl Core {
         offer: &Offer<'_>,
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
     ) -> Result<(), Reason> {
-        let deadline = self.clock.now().after(limit).min(own_deadline);
+        let began = self.clock.now();
+        let deadline = began.after(limit).min(own_deadline);
         let waited = with_parker(|parker, waker| {
             let token = offer.token;
             let _woken_by = token.map(|t| t.register(Listener::Waker(waker.clone())));
@@ -470,6 +485,8 @@ impl Core {
         match waited {
             Waited::Admitted => {
                 self.task_added();
+                let waited = offer.waited + self.clock.now().since(began);
+                self.times.submitted(offer.name, waited);
                 Ok(())
             }
             Waited::Closed => Err(Reason::Closed),

@@ -27,6 +27,7 @@ use crate::spawn::Joiner;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
+use crate::times::Times;
 use crate::token::Token;
 use crate::unobserved::{StderrLimiter, Unobserved, UnobservedKind};
 use crate::watch::Watch;
@@ -51,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) limits: Limits,
     pub(crate) lobby: Lobby,
     pub(crate) ledger: Ledger,
+    pub(crate) times: Times,
     pub(crate) flags: Padded<AtomicU32>,
     /// How many workers there should be.
     target: AtomicUsize,
@@ -106,13 +108,14 @@ impl Core {
             name: Arc::from(config.name.as_str()),
             clock: config.clock.clone(),
             real_time: Clock::system(),
-            queue: Queue::new(config.queue, config.workers.max),
+            queue: Queue::new(config.queue, config.workers.max).watched(config.clock.clone()),
             lot: Lot::new(),
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),
             lobby: Lobby::new(),
             ledger: Ledger::default(),
+            times: Times::default(),
             flags: Padded(AtomicU32::new(0)),
             target: AtomicUsize::new(config.workers.min.max(1)),
             control: Lock::default(),

@@ -154,6 +154,7 @@ impl Core {
                     let waited = self.wait_for_permit(budget, *weight, own.min(until), offer.token);
                     offer.step_in();
                     waited?;
+                    offer.waited = self.clock.now().since(began);
                 }
                 Err(reason) => return Err(reason),
             }

@@ -55,6 +55,11 @@ pub(crate) fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Release);
 }
 
+/// As `bump`, by more than one; stays at the most it can be.
+pub(crate) fn bump_by(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed).saturating_add(more), Release);
+}
+
 /// Plain sums of outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {

@@ -22,6 +22,7 @@ mod publish;
 mod queue;
 mod ranges;
 mod ring;
+mod stamps;
 mod sync;
 mod text;
 mod watch;
@@ -72,6 +73,8 @@ mod group;
 mod group_error;
 #[cfg(not(tidegate_loom))]
 mod handle;
+#[cfg(not(tidegate_loom))]
+mod histogram;
 #[cfg(not(tidegate_loom))]
 mod holding;
 #[cfg(not(tidegate_loom))]
@@ -131,6 +134,8 @@ mod supply;
 #[cfg(not(tidegate_loom))]
 mod task;
 #[cfg(not(tidegate_loom))]
+mod times;
+#[cfg(not(tidegate_loom))]
 mod token;
 #[cfg(not(tidegate_loom))]
 mod unobserved;
@@ -153,6 +158,7 @@ mod public {
     pub use crate::group::{Group, GroupBuilder};
     pub use crate::group_error::GroupError;
     pub use crate::handle::{CancelOnDrop, Handle};
+    pub use crate::histogram::Histogram;
     pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
     pub use crate::map::{Map, MapAsCompleted};
     pub use crate::map_error::MapError;
@@ -172,6 +178,7 @@ mod public {
     pub use crate::steer::{StopWorker, WorkerError};
     pub use crate::stream::{Completion, Completions};
     pub use crate::task::Task;
+    pub use crate::times::TaskTimes;
     pub use crate::token::{Cancelled, Token};
     pub use crate::unobserved::{Unobserved, UnobservedKind};
     pub use crate::wait_error::{WaitError, WaitReason};

@@ -7,11 +7,13 @@
 //! supervisor abandons it by CAS to ABANDONED. Cell tasks are decided by their cell; the
 //! word only says that one runs. The number is the count of tasks started here.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::clock::Ticks;
+use crate::histogram::Recorder;
 use crate::ids::{TaskId, WorkerId};
-use crate::ledger::{Outcomes, bump};
+use crate::ledger::{Outcomes, bump, bump_by};
 use crate::life::CellRef;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -47,6 +49,17 @@ pub(crate) struct WorkerLine {
     pub(crate) hard_at: AtomicU64,
     /// Cell tasks above the lowest one, innermost last.
     on_top: Lock<Vec<CellRef>>,
+    /// When it began to work; 0: not yet.
+    born: AtomicU64,
+    /// Made with the first task.
+    times: OnceLock<Box<OwnTimes>>,
+}
+
+/// How long the tasks of one worker waited and ran.
+#[derive(Debug, Default)]
+pub(crate) struct OwnTimes {
+    pub(crate) queue_wait: Recorder,
+    pub(crate) run_time: Recorder,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +74,8 @@ struct Hot {
     nested: AtomicU64,
     since: AtomicU64,
     runner: AtomicU64,
+    /// Nanoseconds in tasks, up to `since`.
+    busy: AtomicU64,
 }
 
 impl WorkerLine {
@@ -85,6 +100,8 @@ impl WorkerLine {
             limit_at: AtomicU64::new(u64::MAX),
             hard_at: AtomicU64::new(u64::MAX),
             on_top: Lock::default(),
+            born: AtomicU64::new(0),
+            times: OnceLock::new(),
         })
     }
 
@@ -112,6 +129,38 @@ impl WorkerLine {
 
     pub(crate) fn run_word(&self) -> u64 {
         self.hot.run.load(SeqCst)
+    }
+
+    pub(crate) fn begins(&self, at: Ticks) {
+        self.born.store(at.0, Relaxed);
+    }
+
+    /// `tasks` have taken so long together; by the worker itself.
+    pub(crate) fn ran(&self, tasks: u32, took: Duration) {
+        bump_by(&self.hot.busy, took.as_nanos() as u64);
+        self.own_times().run_time.record_own(took / tasks, u64::from(tasks));
+    }
+
+    pub(crate) fn own_times(&self) -> &OwnTimes {
+        self.times.get_or_init(Box::default)
+    }
+
+    /// Those of a worker that has had a task.
+    pub(crate) fn times(&self) -> Option<&OwnTimes> {
+        self.times.get().map(|times| &**times)
+    }
+
+    /// How long it was in tasks, and how long it has been there.
+    pub(crate) fn busy_of(&self, now: Ticks) -> (Duration, Duration) {
+        let born = self.born.load(Relaxed);
+        if born == 0 {
+            return (Duration::ZERO, Duration::ZERO);
+        }
+        let lived = now.since(Ticks(born));
+        let before = Duration::from_nanos(self.hot.busy.load(Acquire));
+        let running = self.run_word() & RUN_STATE != IDLE;
+        let now_in = if running { now.since(Ticks(self.since())) } else { Duration::ZERO };
+        ((before + now_in).min(lived), lived)
     }
 
     /// A task with a name begins.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::{Core, PAUSED};
+use crate::histogram::Histogram;
 use crate::ledger::Reading;
 use crate::snapshot::{PoolState, Snapshot};
 use crate::sync::atomic::AtomicU64;
@@ -65,11 +66,28 @@ impl Core {
         let read = |counter: &AtomicU64| counter.load(SeqCst);
         // Before what they are part of.
         let late_returns = read(&ledger.late_returns);
-        let (live, stuck) = {
+        let now = self.clock.now();
+        let (mut queue_wait, mut run_time) = (Histogram::default(), Histogram::default());
+        let (live, stuck, workers, (busy, worker_time)) = {
             let roster = self.roster.lock();
-            (roster.live() as u64, roster.stuck() as u64)
+            queue_wait.add_all(&roster.folded_times[0]);
+            run_time.add_all(&roster.folded_times[1]);
+            let (mut busy, mut lived) = roster.folded_busy;
+            for line in roster.entries.iter().map(|entry| &entry.line) {
+                if let Some(times) = line.times() {
+                    times.queue_wait.add_to(&mut queue_wait);
+                    times.run_time.add_to(&mut run_time);
+                }
+                let own = line.busy_of(now);
+                (busy, lived) = (busy + own.0, lived + own.1);
+            }
+            (roster.live() as u64, roster.stuck() as u64, roster.list(now), (busy, lived))
         };
+        self.times.run_time.add_to(&mut run_time);
         let reading = self.steady_reading();
+        let mut submit_wait = Histogram::default();
+        self.times.submit_wait.add_to(&mut submit_wait);
+        submit_wait.add_none(reading.accepted.saturating_sub(submit_wait.count()));
         Snapshot {
             pool: Arc::clone(&self.name),
             state: self.state(),
@@ -98,6 +116,13 @@ impl Core {
             idle_workers: self.lot.idle().min(live),
             queue_capacity: self.queue.bound(),
             waiting_submitters: u64::from(self.lobby.waiting()),
+            submit_wait,
+            queue_wait,
+            run_time,
+            tasks: self.times.by_name(),
+            busy,
+            worker_time,
+            roster: workers,
         }
     }
 }

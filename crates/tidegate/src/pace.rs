@@ -113,6 +113,11 @@ impl Stride {
         if self.long { 1 } else { CLOCK_EVERY }
     }
 
+    /// How long since the last reading.
+    pub(crate) fn since_last(&self, now: Ticks) -> Duration {
+        now.since(Ticks(self.last))
+    }
+
     /// `ran` tasks since the last reading.
     pub(crate) fn sample(&mut self, now: Ticks, ran: u32, submitters_wait: bool) -> Turn {
         let took = now.since(Ticks(self.last));

@@ -15,10 +15,12 @@
 //! side, and `head + credit` never falls, so a limit once computed stays valid.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::job::InlineJob;
 use crate::life::CellRef;
 use crate::ring::{CLOSED, Peek, Ring, SPILLING, Ticket, ticket};
+use crate::stamps::Stamps;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use crate::sync::{Lock, MODELLED, Padded, snooze};
@@ -60,6 +62,8 @@ pub(crate) struct Queue {
     spill: Lock<VecDeque<Item>>,
     /// Accepted through the spill, ever.
     spilled: AtomicU64,
+    /// How long they wait; models don't ask.
+    stamps: Option<Stamps>,
 }
 
 impl Queue {
@@ -73,7 +77,15 @@ impl Queue {
             suspended: AtomicBool::new(false),
             spill: Lock::new(VecDeque::new()),
             spilled: AtomicU64::new(0),
+            stamps: None,
         }
+    }
+
+    /// With an eye on how long tasks wait.
+    #[cfg(not(tidegate_loom))]
+    pub(crate) fn watched(self, clock: crate::clock::Clock) -> Self {
+        let stamps = Some(Stamps::new(clock, self.ring.slots()));
+        Queue { stamps, ..self }
     }
 
     /// A queue whose ring is smaller than its bound, so that models reach the spill.
@@ -106,6 +118,7 @@ impl Queue {
         match self.admit(standing) {
             Ok(Some(t)) => {
                 self.ring.publish_inline(t, job);
+                self.came(t);
                 Ok(())
             }
             Ok(None) => match self.push_spill(Item::Inline(job), standing) {
@@ -124,6 +137,7 @@ impl Queue {
         let count = tickets.end - tickets.start;
         for t in tickets {
             self.ring.publish_inline(t, job());
+            self.came(t);
         }
         count as usize
     }
@@ -134,10 +148,32 @@ impl Queue {
         match self.admit(standing) {
             Ok(Some(t)) => {
                 self.ring.publish_cell(t, cell);
+                self.came(t);
                 Ok(())
             }
             Ok(None) => self.push_spill(Item::Cell(cell), standing).map_err(|(why, _)| why),
             Err(why) => Err(why),
+        }
+    }
+
+    #[inline(always)]
+    fn came(&self, t: u64) {
+        if let Some(stamps) = &self.stamps {
+            stamps.came(t);
+        }
+    }
+
+    /// How long the task with this ticket has waited, and for how many it stands, if that is
+    /// known.
+    #[inline(always)]
+    pub(crate) fn waited(&self, ticket: Option<u64>) -> Option<(Duration, u64)> {
+        self.stamps.as_ref()?.went(ticket?)
+    }
+
+    /// Whether tasks are so long that each can be watched.
+    pub(crate) fn watch_all(&self, all: bool) {
+        if let Some(stamps) = &self.stamps {
+            stamps.watch_all(all);
         }
     }
 
@@ -284,18 +320,18 @@ impl Queue {
         reserved_self: bool,
         claim: impl Fn(CellRef) -> bool,
     ) -> Option<Item> {
-        self.take_if(reserved_self, || true, claim)
+        self.take_if(reserved_self, || true, claim).map(|(item, _)| item)
     }
 
-    /// As `take`; `go` is asked again for each task that was seen, before it is taken.
-    /// Whoever forbids it and then publishes a task can rely on that.
+    /// As `take`, with its ticket if it had one; `go` is asked again for each task that was
+    /// seen, before it is taken. Whoever forbids it and then publishes a task can rely on that.
     #[inline(always)]
     pub(crate) fn take_if(
         &self,
         reserved_self: bool,
         go: impl Fn() -> bool,
         claim: impl Fn(CellRef) -> bool,
-    ) -> Option<Item> {
+    ) -> Option<(Item, Option<u64>)> {
         loop {
             let h = self.ring.head.load(SeqCst);
             match self.ring.peek(h) {
@@ -306,7 +342,8 @@ impl Queue {
                     }
                     if self.ring.advance(h) {
                         // SAFETY: peeked Inline, and we moved `head`.
-                        return Some(Item::Inline(unsafe { self.ring.take_inline(h) }));
+                        let job = unsafe { self.ring.take_inline(h) };
+                        return Some((Item::Inline(job), Some(h)));
                     }
                     if reserved_self {
                         self.credit.fetch_add(1, SeqCst);
@@ -323,7 +360,7 @@ impl Queue {
                             // Somebody took our claim for a dead slot and skipped it.
                             self.give_credit();
                         }
-                        return Some(Item::Cell(cell));
+                        return Some((Item::Cell(cell), Some(h)));
                     }
                     self.skip(h);
                 }
@@ -338,7 +375,7 @@ impl Queue {
                             return None;
                         }
                         match self.take_spilled(reserved_self, &claim) {
-                            Some(found) => return found,
+                            Some(found) => return found.map(|item| (item, None)),
                             None => continue,
                         }
                     }

@@ -279,6 +279,10 @@ impl Ring {
         }
     }
 
+    pub(crate) fn slots(&self) -> u64 {
+        self.mask + 1
+    }
+
     pub(crate) fn tail(&self) -> u64 {
         self.producers.tail.load(SeqCst)
     }

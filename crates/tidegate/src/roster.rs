@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Ticks;
+use crate::histogram::Histogram;
 use crate::ids::{TaskInfo, WorkerId};
 use crate::ledger::Totals;
 use crate::line::{STOP_AFTER_TASK, STUCK, WorkerLine};
@@ -51,6 +53,9 @@ pub(crate) struct Roster {
     /// Counts of incarnations that are over.
     pub(crate) folded: Totals,
     pub(crate) folded_started: u64,
+    pub(crate) folded_times: [Histogram; 2],
+    /// In tasks, and in all.
+    pub(crate) folded_busy: (Duration, Duration),
     /// Threads that have left their worker loop and wait to be joined.
     pub(crate) leaving: Vec<Joiner>,
     pub(crate) joined: usize,
@@ -136,12 +141,18 @@ impl Roster {
     }
 
     /// Takes a worker whose thread has left its loop off the list; the entry says how.
-    pub(crate) fn remove(&mut self, id: WorkerId, end: &End) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, id: WorkerId, end: &End, now: Ticks) -> Option<Entry> {
         let at = self.entries.iter().position(|entry| entry.line.id == id)?;
         let mut entry = self.entries.remove(at);
         self.recount();
         self.folded.add(entry.line.outcomes());
         self.folded_started += entry.line.started();
+        let (busy, lived) = entry.line.busy_of(now);
+        self.folded_busy = (self.folded_busy.0 + busy, self.folded_busy.1 + lived);
+        if let Some(times) = entry.line.times() {
+            times.queue_wait.add_to(&mut self.folded_times[0]);
+            times.run_time.add_to(&mut self.folded_times[1]);
+        }
         self.leaving.extend(entry.thread.take());
         let cause = match end {
             End::Ordered(why) => (*why).to_owned(),

@@ -231,6 +231,11 @@ fn finish(
     }
     drop(extras.cancelled_by);
     drop(extras.own_token);
+    if let Some(run_time) = run_time
+        && let Some(times) = core.times.of(cell.name().unwrap_or(""))
+    {
+        times.run_time.record(run_time, 1);
+    }
     if callback.is_some() {
         core.ledger.callbacks.fetch_add(1, SeqCst);
     }

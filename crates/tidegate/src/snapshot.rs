@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::histogram::Histogram;
 use crate::ids::{TaskId, WorkerId};
 use crate::report::{Mode, NonZero};
+use crate::times::TaskTimes;
 
 /// What was offered to a pool, what became of it, who works.
 ///
@@ -80,6 +82,22 @@ pub struct Snapshot {
     pub queue_capacity: u64,
     /// Threads that wait in a submit for room.
     pub waiting_submitters: u64,
+    /// From the offer to the acceptance; most take no time.
+    pub submit_wait: Histogram,
+    /// From the acceptance to the start. Exact while tasks take more than 20 µs, else of one in
+    /// 64.
+    pub queue_wait: Histogram,
+    /// From the start to the return, of what workers took from the queue and callers ran.
+    /// Exact while tasks take more than a microsecond, else the mean of up to 32.
+    pub run_time: Histogram,
+    /// The same by the names of the tasks; at most 64 names, and `other`.
+    pub tasks: Vec<TaskTimes>,
+    /// How long workers were in tasks, all together.
+    pub busy: Duration,
+    /// How long workers were there, all together.
+    pub worker_time: Duration,
+    /// The workers, and the last that have ended.
+    pub roster: Vec<WorkerInfo>,
 }
 
 impl Snapshot {
@@ -93,6 +111,22 @@ impl Snapshot {
     #[must_use]
     pub fn settled(&self) -> u64 {
         self.outcomes().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Which share of their time the workers were in tasks, since the start: 0 to 1. For a
+    /// shorter time, see [`utilisation_since`](Snapshot::utilisation_since).
+    #[must_use]
+    pub fn utilisation(&self) -> f64 {
+        share(self.busy, self.worker_time)
+    }
+
+    /// As [`utilisation`](Snapshot::utilisation), since an earlier snapshot.
+    #[must_use]
+    pub fn utilisation_since(&self, earlier: &Snapshot) -> f64 {
+        share(
+            self.busy.saturating_sub(earlier.busy),
+            self.worker_time.saturating_sub(earlier.worker_time),
+        )
     }
 
     /// That nothing was lost or counted twice (`accepted = queued + running +
@@ -129,16 +163,28 @@ impl Snapshot {
     }
 }
 
+fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
+}
+
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "pool {:?} {}", self.pool, self.state)?;
         let (live, all, idle) = (self.live_workers, self.workers, self.idle_workers);
-        writeln!(f, "  workers   {live} of {all} live, {idle} idle, {} stuck", self.stuck)?;
+        let busy = self.utilisation() * 100.0;
+        write!(f, "  workers   {live} of {all} live, {idle} idle, {} stuck, ", self.stuck)?;
+        writeln!(f, "{busy:.0} % busy since the start")?;
         let (queued, room, waiting) = (self.queued, self.queue_capacity, self.waiting_submitters);
         writeln!(f, "  queue     {queued} of {room}, {waiting} submitters wait for room")?;
         writeln!(f, "  running   {}", self.running)?;
         writeln!(f, "  accepted  {}, settled {}", self.accepted, self.settled())?;
         writeln!(f, "  outcomes  {}", NonZero(&self.outcomes()))?;
+        writeln!(f, "  submits   {}", self.submit_wait)?;
+        writeln!(f, "  waits     {}", self.queue_wait)?;
+        writeln!(f, "  runs      {}", self.run_time)?;
+        for times in &self.tasks {
+            writeln!(f, "  {:?} runs {}", times.name, times.run_time)?;
+        }
         write!(f, "  refused   {}", self.refused)?;
         let asides = [
             ("on caller", self.on_caller),
@@ -341,6 +387,8 @@ mod tests {
             idle_workers: 1,
             queue_capacity: 1_000,
             waiting_submitters: 2,
+            busy: Duration::from_secs(1),
+            worker_time: Duration::from_secs(4),
             ..Snapshot::default()
         }
     }
@@ -397,11 +445,14 @@ mod tests {
         assert_eq!(
             busy().to_string(),
             "pool \"images\" running\n\
-             \x20 workers   3 of 4 live, 1 idle, 1 stuck\n\
+             \x20 workers   3 of 4 live, 1 idle, 1 stuck, 25 % busy since the start\n\
              \x20 queue     12 of 1000, 2 submitters wait for room\n\
              \x20 running   2\n\
              \x20 accepted  1024, settled 1010\n\
              \x20 outcomes  completed 1000, failed 5, panicked 3, cancelled 1, abandoned 1\n\
+             \x20 submits   none\n\
+             \x20 waits     none\n\
+             \x20 runs      none\n\
              \x20 refused   full 5, closed 2\n\
              \x20 also      worker restarts 1"
         );

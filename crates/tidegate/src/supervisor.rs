@@ -361,7 +361,7 @@ impl Core {
         }
         {
             let mut roster = self.roster.lock();
-            let Some(gone) = roster.remove(line.id, end) else { return };
+            let Some(gone) = roster.remove(line.id, end, now) else { return };
             match end {
                 End::Failed(cause) => {
                     roster.failures += 1;

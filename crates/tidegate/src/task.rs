@@ -41,6 +41,8 @@ pub(crate) struct Offer<'t> {
     pub(crate) total_timeout: Option<Duration>,
     /// A moment by which everything must be over, the wait for room included.
     pub(crate) until: Option<Ticks>,
+    /// How long it has waited for budgets.
+    pub(crate) waited: Duration,
     /// Until when to wait for room, once a wait for budgets has begun.
     pub(crate) give_up_at: Option<Ticks>,
     /// A scoped task.
@@ -65,6 +67,7 @@ impl Default for Offer<'_> {
             queue_timeout: None,
             total_timeout: None,
             until: None,
+            waited: Duration::ZERO,
             give_up_at: None,
             borrows: false,
             wants: None,

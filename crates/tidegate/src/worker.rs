@@ -20,6 +20,10 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::sync::atomic::fence;
 use crate::unobserved::UnobservedKind;
 
+/// From here on two more looks at the clock for each task do not matter: its wait in the queue
+/// is measured, not that of one in 64.
+const WATCH_EACH_FROM: Duration = Duration::from_micros(20);
+
 /// Why a worker's thread ended.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -49,6 +53,7 @@ impl Worker {
         if let Err(cause) = self.prepare() {
             return End::Failed(cause);
         }
+        self.line.begins(self.core.clock.now());
         ready();
         let end = self.work();
         self.drop_state();
@@ -103,6 +108,9 @@ impl Worker {
         let mut announced = false;
         loop {
             if let Some(end) = self.obey() {
+                if ran > 0 {
+                    self.note_runs(&stride, core.clock.now(), ran);
+                }
                 if announced {
                     core.queue.take_credit_back();
                 }
@@ -125,9 +133,12 @@ impl Worker {
             // pause that came later does not strand it.
             let go = || hand_over || core.flags.load(Acquire) & PAUSED == 0;
             match core.queue.take_if(announced, go, CellRef::claim_start) {
-                Some(item) => {
+                Some((item, ticket)) => {
                     announced = false;
                     core.lobby.room_made(&core.queue);
+                    if let Some((waited, weight)) = core.queue.waited(ticket) {
+                        self.note_wait(&item, waited, weight);
+                    }
                     let due = ran >= every;
                     if due {
                         every = self.read_clock(&mut stride, ran);
@@ -139,6 +150,7 @@ impl Worker {
                     }
                     ran += 1;
                     if due && core.pace.is_short() && self.step_aside() {
+                        self.note_runs(&stride, core.clock.now(), ran);
                         self.sleep_awhile(0, true);
                         (ran, every) = (0, 0);
                     }
@@ -187,8 +199,26 @@ impl Worker {
         stride.every()
     }
 
+    /// How long its last tasks took, on the average.
+    fn note_runs(&self, stride: &Stride, now: Ticks, ran: u32) {
+        let took = stride.since_last(now);
+        self.line.ran(ran, took);
+        self.core.queue.watch_all(took >= WATCH_EACH_FROM * ran);
+    }
+
+    #[cold]
+    fn note_wait(&self, item: &Item, waited: Duration, weight: u64) {
+        self.line.own_times().queue_wait.record_own(waited, weight);
+        if let Item::Cell(cell) = item
+            && let Some(times) = self.core.times.of(cell.name().unwrap_or(""))
+        {
+            times.queue_wait.record(waited, weight);
+        }
+    }
+
     fn turn(&self, stride: &mut Stride, now: Ticks, ran: u32) {
         let core = &*self.core;
+        self.note_runs(stride, now, ran);
         let turn = stride.sample(now, ran, core.lobby.waiting() > 0);
         if core.pace.turn(turn) {
             match turn {
@@ -215,8 +245,10 @@ impl Worker {
             core.lot.kick_all();
             return Some(End::Ordered("shutdown"));
         }
-        if ran > 4 {
-            self.turn(stride, core.clock.now(), ran);
+        match ran {
+            0 => {}
+            1..=4 => self.note_runs(stride, core.clock.now(), ran),
+            _ => self.turn(stride, core.clock.now(), ran),
         }
         let was_busy = ran > 4 || stride.is_going();
         let aside = core.pace.is_short() && self.step_aside();

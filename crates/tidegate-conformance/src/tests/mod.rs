@@ -31,6 +31,7 @@ pub(crate) mod shutdown;
 pub(crate) mod shutdown_calls;
 pub(crate) mod slices;
 pub(crate) mod steering;
+pub(crate) mod times;
 pub(crate) mod verdicts;
 pub(crate) mod waiting;
 pub(crate) mod when_full;

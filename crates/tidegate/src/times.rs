@@ -1,0 +1,126 @@
+//! How long tasks waited and ran, over the whole pool and by name (A2).
+//!
+//! Workers write to their own recorders (`line.rs`); what is here is written by whoever it
+//! happens to, with read-modify-writes, and seldom on the path of a short task: waits for room,
+//! and tasks with a name.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::histogram::{Histogram, Recorder};
+
+/// So many names have a series of their own; the rest is `other`.
+pub(crate) const MOST_NAMES: usize = 64;
+pub(crate) const OTHER: &str = "other";
+
+#[derive(Debug)]
+pub(crate) struct Times {
+    pub(crate) submit_wait: Recorder,
+    /// Of tasks that callers ran.
+    pub(crate) run_time: Recorder,
+    names: [OnceLock<(&'static str, Box<ByName>)>; MOST_NAMES],
+    others: OnceLock<Box<ByName>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ByName {
+    pub(crate) submit_wait: Recorder,
+    pub(crate) queue_wait: Recorder,
+    pub(crate) run_time: Recorder,
+}
+
+/// How long the tasks of one name waited and ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskTimes {
+    /// The name given with [`Pool::task`](crate::Pool::task); beyond 64 names, `other`.
+    pub name: Arc<str>,
+    /// From the offer to the acceptance, of those that had to wait.
+    pub submit_wait: Histogram,
+    /// From the acceptance to the start.
+    pub queue_wait: Histogram,
+    /// From the start to the return.
+    pub run_time: Histogram,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times {
+            submit_wait: Recorder::default(),
+            run_time: Recorder::default(),
+            names: [const { OnceLock::new() }; MOST_NAMES],
+            others: OnceLock::new(),
+        }
+    }
+}
+
+impl Times {
+    /// The recorders for a name; None for the empty one.
+    pub(crate) fn of(&self, name: &'static str) -> Option<&ByName> {
+        if name.is_empty() {
+            return None;
+        }
+        for place in &self.names {
+            let (known, times) = place.get_or_init(|| (name, Box::default()));
+            // Mostly the same literal, so mostly the same address.
+            if std::ptr::eq(*known, name) || *known == name {
+                return Some(times);
+            }
+        }
+        Some(self.others.get_or_init(Box::default))
+    }
+
+    /// Somebody waited for room.
+    pub(crate) fn submitted(&self, name: &'static str, waited: Duration) {
+        self.submit_wait.record(waited, 1);
+        if let Some(times) = self.of(name) {
+            times.submit_wait.record(waited, 1);
+        }
+    }
+
+    pub(crate) fn by_name(&self) -> Vec<TaskTimes> {
+        let named = self.names.iter().filter_map(OnceLock::get);
+        let named = named.map(|(name, times)| (*name, times));
+        let all = named.chain(self.others.get().map(|times| (OTHER, times)));
+        all.map(|(name, times)| times.read(name)).collect()
+    }
+}
+
+impl ByName {
+    fn read(&self, name: &str) -> TaskTimes {
+        let mut times = TaskTimes { name: name.into(), ..TaskTimes::default() };
+        self.submit_wait.add_to(&mut times.submit_wait);
+        self.queue_wait.add_to(&mut times.queue_wait);
+        self.run_time.add_to(&mut times.run_time);
+        times
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a2_names_are_bounded_and_the_rest_is_other() {
+        let times = Times::default();
+        let names: Vec<&'static str> =
+            (0..70).map(|n| &*Box::leak(format!("task {n}").into_boxed_str())).collect();
+        for name in names.iter().chain(&names) {
+            times.of(name).unwrap().run_time.record(Duration::from_millis(1), 1);
+        }
+        assert!(times.of("").is_none());
+        let read = times.by_name();
+        assert_eq!(read.len(), MOST_NAMES + 1);
+        assert_eq!((&*read[0].name, read[0].run_time.count()), ("task 0", 2));
+        assert_eq!((&*read[64].name, read[64].run_time.count()), (OTHER, 12));
+    }
+
+    #[test]
+    fn a2_equal_names_are_one_wherever_they_lie() {
+        let times = Times::default();
+        let copy: &'static str = Box::leak(String::from("resize").into_boxed_str());
+        times.of("resize").unwrap().run_time.record(Duration::ZERO, 1);
+        times.of(copy).unwrap().run_time.record(Duration::ZERO, 1);
+        assert_eq!(times.by_name().len(), 1);
+    }
+}
