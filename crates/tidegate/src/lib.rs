@@ -109,6 +109,8 @@ mod roster;
 mod scope;
 #[cfg(not(tidegate_loom))]
 mod scoped_task;
+#[cfg(all(feature = "serde", not(tidegate_loom)))]
+mod serialize;
 #[cfg(not(tidegate_loom))]
 mod settings;
 #[cfg(not(tidegate_loom))]
