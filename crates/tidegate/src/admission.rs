@@ -79,6 +79,7 @@ impl Core {
         if why == NoRoom::Closed {
             return Err(self.refuse(Reason::Closed, work(job)));
         }
+        self.turn_away();
         let depth = frames::depth(self.address());
         let (policy, inside) = (self.config.when_full, self.config.inside);
         match decide::on_full(policy, inside, patience != Patience::Try, depth, MAX_DEPTH) {
@@ -295,6 +296,9 @@ impl Core {
             && self.flags.load(SeqCst) & HARD == 0;
         if why == NoRoom::Closed && !forks {
             return Err(Reason::Closed);
+        }
+        if offer.patience != Patience::Inline {
+            self.turn_away();
         }
         let (policy, inside) = match offer.patience {
             _ if forks => (WhenFull::CallerRuns, Inside::RunInline),

@@ -70,6 +70,20 @@ impl From<RangeInclusive<usize>> for Workers {
     }
 }
 
+impl Workers {
+    pub(crate) fn is_range(self) -> bool {
+        self.min < self.max
+    }
+
+    /// What is wrong with it: key, value, and what would be right.
+    pub(crate) fn complaint(self) -> Option<(&'static str, String, String)> {
+        let Workers { min, max } = self;
+        let wrong = max == 0 || max > MAX_WORKERS || min > max;
+        let expected = || format!("1 to {MAX_WORKERS}, or a range MIN..=MAX from 0 to that");
+        wrong.then(|| ("workers", self.to_string(), expected()))
+    }
+}
+
 impl fmt::Display for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Workers { min, max } = self;
@@ -96,11 +110,16 @@ pub enum BuildError {
     Worker(String),
 }
 
+/// What a setting that is out of range is told, by whichever error.
+pub(crate) fn setting_text(key: &str, value: &str, expected: &str) -> String {
+    format!("pool setting `{key}` is {value}; expected {expected}")
+}
+
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::Setting { key, value, expected } => {
-                write!(f, "pool setting `{key}` is {value}; expected {expected}")
+                f.write_str(&setting_text(key, value, expected))
             }
             BuildError::Spawn(error) => write!(
                 f,
@@ -191,10 +210,8 @@ impl Config {
             let expected = "a name that is not empty and has no NUL: it names threads";
             return wrong("name", format!("{:?}", c.name), expected.into());
         }
-        let Workers { min, max } = c.workers;
-        if max == 0 || max > MAX_WORKERS || min > max {
-            let expected = format!("1 to {MAX_WORKERS}, or a range MIN..=MAX from 0 to that");
-            return wrong("workers", c.workers.to_string(), expected);
+        if let Some((key, value, expected)) = c.workers.complaint() {
+            return wrong(key, value, expected);
         }
         if c.queue as u64 > u64::from(u32::MAX) {
             return wrong("queue", c.queue.to_string(), format!("0 to {}", u32::MAX));

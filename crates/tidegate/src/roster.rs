@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::clock::Ticks;
+use crate::config::Workers;
 use crate::ids::{TaskInfo, WorkerId};
 use crate::ledger::Totals;
-use crate::line::{STOP_AFTER_TASK, STUCK, WorkerLine};
+use crate::line::{RETIRE, STOP_AFTER_TASK, STUCK, WorkerLine};
 use crate::snapshot::{WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
 use crate::sync::atomic::AtomicUsize;
@@ -43,8 +44,12 @@ pub(crate) struct Entry {
     pub(crate) stuck_in: Vec<TaskInfo>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Roster {
+    /// How many there may be.
+    pub(crate) limits: Workers,
+    /// Places that the pool has grown by and that nobody has taken yet.
+    pub(crate) new_places: usize,
     pub(crate) entries: Vec<Entry>,
     pub(crate) ended: VecDeque<WorkerInfo>,
     next_id: u32,
@@ -60,7 +65,42 @@ pub(crate) struct Roster {
     pub(crate) live_count: Arc<AtomicUsize>,
 }
 
+impl Entry {
+    /// It works here, or is about to, and will not go.
+    fn stays(&self) -> bool {
+        let stopped = self.line.ordered(STOP_AFTER_TASK) && !self.replace;
+        !matches!(self.phase, Phase::Stuck) && !stopped && !self.line.ordered(RETIRE)
+    }
+
+    /// How little it would be missed.
+    fn dispensable(&self) -> u8 {
+        match self.phase {
+            Phase::Restarting { .. } => 4,
+            _ if self.line.ordered(STOP_AFTER_TASK) => 3, // it goes anyway, to be replaced
+            Phase::Live if self.line.is_idle() => 2,
+            Phase::Starting => 1,
+            _ => 0,
+        }
+    }
+}
+
 impl Roster {
+    pub(crate) fn new(limits: Workers) -> Roster {
+        Roster {
+            limits,
+            new_places: 0,
+            entries: Vec::new(),
+            ended: VecDeque::new(),
+            next_id: 0,
+            folded: Totals::default(),
+            folded_started: 0,
+            leaving: Vec::new(),
+            joined: 0,
+            failures: 0,
+            live_count: Arc::default(),
+        }
+    }
+
     /// A new worker, about to start.
     pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
         let line = WorkerLine::new(WorkerId(self.next_id));
@@ -94,9 +134,50 @@ impl Roster {
         self.entries.iter_mut().find(|entry| entry.line.id == id)
     }
 
-    /// Workers that count towards the bound: starting, live, or about to come back.
+    /// Workers that count towards the bound: starting, live, or about to come back. Not those
+    /// who were told to go: they take no further task.
     pub(crate) fn positions(&self) -> usize {
-        self.entries.iter().filter(|e| !matches!(e.phase, Phase::Stuck)).count()
+        self.entries.iter().filter(|e| e.stays()).count()
+    }
+
+    /// W4: sends so many home, each after its task, the most dispensable first.
+    pub(crate) fn retire(&mut self, surplus: usize) {
+        let mut staying: Vec<_> =
+            (0..self.entries.len()).filter(|i| self.entries[*i].stays()).collect();
+        // The newest first, and only then by use: the sort is stable.
+        staying.reverse();
+        staying.sort_by_key(|i| std::cmp::Reverse(self.entries[*i].dispensable()));
+        let mut not_yet_back = Vec::new();
+        for i in staying.into_iter().take(surplus) {
+            let entry = &mut self.entries[i];
+            entry.replace = false;
+            match entry.phase {
+                Phase::Restarting { .. } => not_yet_back.push(entry.line.id),
+                _ => drop(entry.line.orders.fetch_or(RETIRE, SeqCst)),
+            }
+        }
+        self.entries.retain(|entry| !not_yet_back.contains(&entry.line.id));
+    }
+
+    /// Keeps up to so many who were about to retire; how many.
+    pub(crate) fn call_back(&mut self, missing: usize) -> usize {
+        let retiring = |entry: &&mut Entry| {
+            entry.line.ordered(RETIRE)
+                && !entry.line.ordered(STOP_AFTER_TASK)
+                && !matches!(entry.phase, Phase::Stuck)
+        };
+        let retiring = self.entries.iter_mut().filter(retiring).take(missing);
+        retiring.map(|entry| entry.line.orders.fetch_and(!RETIRE, SeqCst)).count()
+    }
+
+    /// A worker is about to retire; false if it was called back. From now on it can't be.
+    pub(crate) fn let_go(&mut self, id: WorkerId) -> bool {
+        let Some(entry) = self.find(id) else { return true };
+        let goes = entry.line.ordered(RETIRE);
+        if goes {
+            entry.line.orders.fetch_or(STOP_AFTER_TASK, SeqCst);
+        }
+        goes
     }
 
     pub(crate) fn live(&self) -> usize {
@@ -181,7 +262,7 @@ fn state_of(entry: &Entry, now: Ticks) -> WorkerState {
             WorkerState::Restarting { after: at.since(now), cause: cause.clone() }
         }
         Phase::Live => {
-            if entry.line.ordered(STOP_AFTER_TASK) {
+            if entry.line.ordered(STOP_AFTER_TASK | RETIRE) {
                 return WorkerState::Stopping;
             }
             running_state(&entry.line, now).unwrap_or(WorkerState::Idle)
