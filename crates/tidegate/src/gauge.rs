@@ -37,7 +37,7 @@ pub(crate) struct Gauge {
 impl Gauge {
     /// True if something has come since the last reading.
     pub(crate) fn has_news(&self, line: Line) -> bool {
-        self.last.is_none_or(|(_, last)| last.issued != line.issued)
+        self.last.map_or(0, |(_, last)| last.issued) != line.issued
     }
 
     /// At least how long the head has waited, or whoever would be next in a full queue.

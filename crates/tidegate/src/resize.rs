@@ -148,9 +148,7 @@ impl Core {
     }
 
     fn load(&self, now: Ticks, rules: &Rules, gauge: &mut Gauge) -> Load {
-        // The backlog first: whatever comes in between makes the head look younger, not older.
-        let (entries, queued) = self.queue.backlog();
-        let issued = self.queue.accepted();
+        let (issued, entries, queued) = self.look_at_queue();
         let waiting = u64::from(self.lobby.waiting());
         let hand_over = self.queue.bound() == 0;
         let full = !hand_over && queued > 0 && (waiting > 0 || self.queue.room() == 0);
@@ -160,6 +158,8 @@ impl Core {
         let mut wanted = 0;
         if hand_over {
             wanted = waiting.max(u64::from(self.turned_away.load(SeqCst)));
+            // Whoever is about to take one of them does not show as idle yet.
+            wanted = wanted.saturating_sub(self.roster.lock().untried() as u64);
             if !waited.is_zero() {
                 wanted += queued; // its worker went as it came
             }
@@ -168,6 +168,22 @@ impl Core {
         let starting = workers.saturating_sub(self.live());
         let idle = (self.lot.idle() as usize).saturating_add(starting).min(workers);
         Load { now, queued, waited, wanted, news, workers, idle }
+    }
+
+    /// How many tasks ever came, how many entries are left, how many of these are alive. Of
+    /// one moment if there is one; if not, the head looks younger than it is, never older.
+    fn look_at_queue(&self) -> (u64, u64, u64) {
+        const TRIES: usize = 4;
+        let mut before = self.queue.accepted();
+        for left in (0..TRIES).rev() {
+            let (entries, queued) = self.queue.backlog();
+            let issued = self.queue.accepted();
+            if issued == before || left == 0 {
+                return (issued, entries, queued);
+            }
+            before = issued;
+        }
+        unreachable!("the last try returns")
     }
 
     /// An offer found the pool full. Where there is no queue, nothing else would show that.

@@ -184,6 +184,12 @@ impl Roster {
         self.entries.iter().filter(|e| matches!(e.phase, Phase::Live)).count()
     }
 
+    /// Live workers that have not run anything yet.
+    pub(crate) fn untried(&self) -> usize {
+        let untried = |e: &&Entry| matches!(e.phase, Phase::Live) && e.line.started() == 0;
+        self.entries.iter().filter(untried).count()
+    }
+
     pub(crate) fn stuck(&self) -> usize {
         self.entries.iter().filter(|e| matches!(e.phase, Phase::Stuck)).count()
     }

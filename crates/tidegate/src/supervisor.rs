@@ -364,9 +364,6 @@ impl Core {
             entry.failures = 0;
         }
         roster.recount();
-        if roster.limits.is_range() {
-            self.wake_supervisor(); // there may be others who wait for one more
-        }
     }
 
     /// O6: a pool that can't keep its workers says so.
