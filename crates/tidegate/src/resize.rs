@@ -152,7 +152,9 @@ impl Core {
         let waiting = u64::from(self.lobby.waiting());
         let hand_over = self.queue.bound() == 0;
         let full = !hand_over && queued > 0 && (waiting > 0 || self.queue.room() == 0);
-        let line = Line { issued, head: issued.saturating_sub(entries), full };
+        // Entries that are all dead may stand for ever: nobody waits there.
+        let left = if queued == 0 { 0 } else { entries };
+        let line = Line { issued, head: issued.saturating_sub(left), full };
         let news = gauge.has_news(line);
         let waited = gauge.read(now, line, rules.grow_after / 4);
         let mut wanted = 0;

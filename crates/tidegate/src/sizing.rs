@@ -11,7 +11,7 @@
 //!
 //! The half to spare keeps the two apart: a pool that has shrunk to what it needs has idle
 //! workers left, and grows only when none is. What chance can still do, it does once: a pool
-//! that had to grow after it shrank is wary, and takes eight times as long to shrink the next
+//! that had to grow after it shrank is wary, and takes 32 times as long to shrink the next
 //! time; until it has been idle altogether for `shrink_after`, which always makes it shrink.
 //! Two things do not wait: with no worker at all the
 //! first task starts one, and where there is no queue (`queue(0)`) whoever finds nobody idle
@@ -371,6 +371,40 @@ mod tests {
         assert_eq!(look(10_000, 8), (8, at(20_000)));
         assert_eq!(look(19_999, 8), (8, at(20_000)));
         assert_eq!(look(20_000, 8).0, 5);
+    }
+
+    #[test]
+    fn w4_whoever_had_to_grow_again_is_slow_to_shrink() {
+        let mut sizer = Sizer::default();
+        let mut look = |seconds: u64, workers, busy, waited| {
+            let load = Load {
+                now: at(1_000 * seconds),
+                queued: u64::from(waited > 0),
+                waited: waited * MS,
+                workers,
+                idle: workers - busy,
+                ..LOAD
+            };
+            sizer.look(&RULES, &load).workers
+        };
+        assert_eq!(look(0, 8, 2, 0), 8);
+        assert_eq!(look(10, 8, 2, 0), 5, "fewer would have done");
+        assert_eq!(look(11, 5, 5, 10), 6, "a mistake");
+        assert_eq!(look(12, 6, 2, 0), 6);
+        assert_eq!(look(22, 6, 2, 0), 6, "it is wary now");
+        assert_eq!(look(12 + 319, 6, 2, 0), 6);
+        assert_eq!(look(12 + 320, 6, 2, 0), 4);
+    }
+
+    #[test]
+    fn w4_an_idle_pool_is_not_wary() {
+        let mut sizer = Sizer { wary: true, ..Sizer::default() };
+        let mut look = |seconds: u64| {
+            let load = Load { now: at(1_000 * seconds), workers: 6, idle: 6, news: false, ..LOAD };
+            sizer.look(&RULES, &load).workers
+        };
+        assert_eq!((look(0), look(9), look(10)), (6, 6, 4));
+        assert!(!sizer.wary, "and forgets that it was");
     }
 
     #[test]

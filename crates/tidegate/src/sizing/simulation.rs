@@ -18,7 +18,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Load, Rules, Sizer};
+use super::{Load, Sizer};
 use crate::clock::Ticks;
 use crate::gauge::{Gauge, Line};
 use curves::Curve;
@@ -277,12 +277,11 @@ fn w4_no_curve_makes_it_oscillate() {
 
 #[test]
 fn w4_an_even_load_comes_to_rest_whatever_chance_does() {
-    for tenths in (5..=125).step_by(10) {
-        for seed in 1..=8 {
+    for tenths in (5..=125).step_by(20) {
+        for seed in 1..=4 {
             let curve = curves::even(tenths);
-            let trace = Model::run(&curve, seed);
-            let turns = trace.turns(&curve)[0];
-            println!("{tenths} {seed}: {turns} {:?}", trace.sizes.len());
+            let turns = Model::run(&curve, seed).turns(&curve)[0];
+            assert!(turns <= MOST_TURNS_PER_STEP, "{turns} at level {tenths}, seed {seed}");
         }
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn all() -> Vec<Curve> {
     let twice = |ms, low, high, times| [(ms, high), (ms, low)].repeat(times);
     let day =
         [4, 3, 2, 2, 2, 4, 10, 24, 46, 70, 86, 94, 90, 92, 96, 90, 80, 70, 62, 66, 54, 36, 20, 10];
-    let hours: Vec<_> = day.iter().map(|tenths| (15_000, *tenths)).collect();
+    let hours: Vec<_> = day.iter().map(|tenths| (180_000, *tenths)).collect();
     let teeth: Vec<_> = (1..=12).map(|n| (2_500, 10 * n)).collect::<Vec<_>>().repeat(4);
     let flicker = twice(1_000, 20, 80, 40);
     let seldom = [(100, 10), (10_900, 0)].repeat(8);
@@ -104,7 +104,7 @@ pub(super) fn all() -> Vec<Curve> {
             &[(15_000, 15), (45_000, 90), (45_000, 15)],
         ),
         Curve::new("bursty", "Bursts of three seconds", &[(3_000, 120), (17_000, 8)].repeat(6)),
-        Curve::new("diurnal", "A day, an hour in fifteen seconds", &hours),
+        Curve::new("diurnal", "A day, an hour in three minutes", &hours),
         Curve::new("sawtooth", "Slow rises, sudden falls", &teeth),
         even(55),
         Curve::new(

@@ -120,8 +120,9 @@ impl Panel {
     }
 
     fn time_axis(&self, svg: &mut String) {
-        let step = [10.0, 20.0, 30.0, 60.0, 120.0].into_iter().find(|s| self.seconds / s <= 12.0);
-        let step = step.unwrap_or(300.0);
+        let step =
+            [10.0, 20.0, 30.0, 60.0, 120.0, 300.0].into_iter().find(|s| self.seconds / s <= 12.0);
+        let step = step.unwrap_or(600.0);
         let mut at = 0.0;
         while at <= self.seconds {
             let (x, y) = (self.x(at), self.bottom + 16.0);
