@@ -4,6 +4,7 @@
 //! deciders can take the same worker away. The supervisor then makes it so (`staff`).
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::clock::Ticks;
 use crate::config::{Workers, setting_text};
@@ -93,11 +94,20 @@ impl<S> Pool<S> {
 pub(crate) struct Sizing {
     sizer: Sizer,
     gauge: Gauge,
+    pace: Option<Duration>,
+}
+
+impl Sizing {
+    /// How often the supervisor looks by itself, while it does.
+    pub(crate) fn pace(&self) -> Option<Duration> {
+        self.pace
+    }
 }
 
 impl Core {
     /// W4: looks at the load and says how many workers there should be. When to look again.
     pub(crate) fn size(&self, now: Ticks, sizing: &mut Sizing) -> Ticks {
+        sizing.pace = None;
         loop {
             let Some(rules) = self.sizing_rules() else {
                 self.bell.disarm();
@@ -119,6 +129,7 @@ impl Core {
             }
             if !load.is_quiet() {
                 self.bell.disarm();
+                sizing.pace = (verdict.workers < rules.max).then_some(rules.pace());
                 return verdict.look_at;
             }
             // Once more after it was armed: a task that came in between has not rung it.
@@ -140,7 +151,7 @@ impl Core {
         let config = &self.config;
         // A pool that closes has no use for fewer.
         let (min, shrink_after) = match stopping {
-            true => (min.max(self.target()), std::time::Duration::MAX),
+            true => (min.max(self.target()), Duration::MAX),
             false => (min, config.shrink_after),
         };
         let (grow_after, cooldown) = (config.grow_after, config.resize_cooldown);

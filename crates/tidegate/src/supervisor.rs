@@ -37,7 +37,7 @@ pub(crate) fn supervise(core: Arc<Core>) {
     let (mut looks, mut sizing) = (Looks::default(), Sizing::default());
     let report = loop {
         match core.tick(core.clock.now(), &mut sizing) {
-            Ok(Nap::Until(next)) => core.sleep_until(next, &mut looks),
+            Ok(Nap::Until(next)) => core.sleep_until(next, &mut looks, sizing.pace()),
             Ok(Nap::Really(next)) => drop(core.supervisor.park_until(&core.real_time, next)),
             Err(report) => break report,
         }
@@ -56,8 +56,9 @@ pub(crate) enum Nap {
 }
 
 impl Core {
-    /// Sleeps until it is woken or that time; in short mode, with an eye on the queue.
-    fn sleep_until(&self, until: Ticks, looks: &mut Looks) {
+    /// Sleeps until it is woken or that time; in short mode, with an eye on the queue. `pace`:
+    /// how often it looks while tasks come. A clock that a test stops does not stop tasks.
+    fn sleep_until(&self, until: Ticks, looks: &mut Looks, pace: Option<Duration>) {
         while self.pace.is_short() {
             let now = self.clock.now();
             let due = looks.due(now);
@@ -70,7 +71,12 @@ impl Core {
                 return;
             }
         }
-        self.supervisor.park_until(&self.clock, until);
+        match pace {
+            Some(pace) if !self.clock.is_real() => {
+                self.supervisor.park_at_most(&self.clock, until, pace);
+            }
+            _ => drop(self.supervisor.park_until(&self.clock, until)),
+        }
     }
 
     /// Ok: look again at that time. Err: it is over.

@@ -57,6 +57,14 @@ impl Curve {
         Curve { name, title, rules: RULES, task, steps }
     }
 
+    /// With tasks that take so long, and patience to match.
+    fn with_tasks(mut self, task: Duration) -> Curve {
+        self.task = task;
+        self.rules.grow_after = task / 5;
+        self.steps.iter_mut().for_each(|step| step.task = task);
+        self
+    }
+
     pub(super) fn begins(&self, step: usize) -> Ticks {
         Ticks(0).after(self.steps[..step].iter().map(|step| step.lasts).sum())
     }
@@ -93,7 +101,7 @@ pub(super) fn all() -> Vec<Curve> {
     let twice = |ms, low, high, times| [(ms, high), (ms, low)].repeat(times);
     let day =
         [4, 3, 2, 2, 2, 4, 10, 24, 46, 70, 86, 94, 90, 92, 96, 90, 80, 70, 62, 66, 54, 36, 20, 10];
-    let hours: Vec<_> = day.iter().map(|tenths| (180_000, *tenths)).collect();
+    let hours: Vec<_> = day.iter().map(|tenths| (600_000, *tenths)).collect();
     let teeth: Vec<_> = (1..=12).map(|n| (2_500, 10 * n)).collect::<Vec<_>>().repeat(4);
     let flicker = twice(1_000, 20, 80, 40);
     let seldom = [(100, 10), (10_900, 0)].repeat(8);
@@ -104,7 +112,7 @@ pub(super) fn all() -> Vec<Curve> {
             &[(15_000, 15), (45_000, 90), (45_000, 15)],
         ),
         Curve::new("bursty", "Bursts of three seconds", &[(3_000, 120), (17_000, 8)].repeat(6)),
-        Curve::new("diurnal", "A day, an hour in three minutes", &hours),
+        Curve::new("diurnal", "A day, an hour in ten minutes", &hours).with_tasks(200 * MS),
         Curve::new("sawtooth", "Slow rises, sudden falls", &teeth),
         even(55),
         Curve::new(

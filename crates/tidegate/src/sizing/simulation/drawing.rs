@@ -9,7 +9,7 @@ use crate::clock::Ticks;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 52.0;
-const RIGHT: f64 = 704.0;
+const RIGHT: f64 = 696.0;
 /// Top and bottom of the two panels.
 const WORKERS: (f64, f64) = (58.0, 208.0);
 const QUEUE: (f64, f64) = (228.0, 288.0);
@@ -120,9 +120,8 @@ impl Panel {
     }
 
     fn time_axis(&self, svg: &mut String) {
-        let step =
-            [10.0, 20.0, 30.0, 60.0, 120.0, 300.0].into_iter().find(|s| self.seconds / s <= 12.0);
-        let step = step.unwrap_or(600.0);
+        let steps = [10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0];
+        let step = steps.into_iter().find(|s| self.seconds / s <= 13.0).unwrap_or(3_600.0);
         let mut at = 0.0;
         while at <= self.seconds {
             let (x, y) = (self.x(at), self.bottom + 16.0);
