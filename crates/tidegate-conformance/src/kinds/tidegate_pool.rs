@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tidegate::{Builder, Cx, Group, Handle, Pool, Reason, Refused, Shutdown, TaskError, WaitError};
 
@@ -36,12 +37,15 @@ pub struct TidegateKind {
     help: bool,
     state: bool,
     few: bool,
+    /// With one worker at first, and more as they are needed.
+    growing: bool,
 }
 
 impl TidegateKind {
     /// Plain threads, a queue of 1,000.
     pub fn threads(name: &'static str, workers: usize) -> TidegateKind {
-        TidegateKind { name, workers, queue: 1_000, help: false, state: false, few: false }
+        let (queue, help, state, few, growing) = (1_000, false, false, false, false);
+        TidegateKind { name, workers, queue, help, state, few, growing }
     }
 
     /// With `callers_may_help`.
@@ -52,6 +56,11 @@ impl TidegateKind {
     /// Each worker has a state of its own.
     pub fn with_state(self) -> TidegateKind {
         TidegateKind { state: true, ..self }
+    }
+
+    /// From one worker to as many as the kind has, as the load asks.
+    pub fn growing(self) -> TidegateKind {
+        TidegateKind { growing: true, ..self }
     }
 
     /// With a queue of this length unless a test wishes another.
@@ -65,8 +74,11 @@ impl TidegateKind {
     }
 
     fn builder(&self, wish: &Wish) -> Builder {
+        let min = if self.growing { wish.workers.min(1) } else { wish.workers };
         Pool::builder(wish.name.clone())
-            .workers(wish.workers)
+            .workers(min..=wish.workers)
+            .grow_after(Duration::ZERO)
+            .resize_cooldown(Duration::ZERO)
             .queue(wish.queue.unwrap_or(self.queue))
             .when_full(wish.when_full)
             .callers_may_help(self.help)
