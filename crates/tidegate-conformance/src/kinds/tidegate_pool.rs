@@ -28,6 +28,21 @@ const A_FEW: &[&str] = &[
     "hazard_33_no_wake_up_is_lost",
 ];
 
+/// What counts the workers of a pool that has had nothing to do.
+const FIXED_ONLY: &[&str] = &[
+    "L4_a_stuck_worker_that_returns_retires",
+    "L4_max_abandoned_bounds_the_replacements",
+    "S7_stop_one_worker_after_its_task",
+    "S7_stop_one_worker_hard",
+    "S7_stop_one_worker_hard_reaches_a_fire_and_forget_task",
+    "W1_each_worker_has_its_own_state",
+    "W3_the_roster_shows_idle_running_and_stopping",
+    "W3_the_roster_shows_starting",
+    "W3_the_roster_shows_restarting_with_its_cause",
+    "hazard_29_a_task_comes_as_an_idle_worker_leaves",
+    "hazard_29_a_task_comes_as_the_last_idle_worker_is_replaced",
+];
+
 /// tidegate in one configuration.
 #[derive(Clone, Debug)]
 pub struct TidegateKind {
@@ -119,6 +134,9 @@ impl Kind for TidegateKind {
     }
 
     fn leaves_out(&self, test: &TestInfo) -> Option<&str> {
+        if self.growing && FIXED_ONLY.contains(&test.name) {
+            return Some("counts on a fixed number of workers");
+        }
         (self.few && !A_FEW.contains(&test.name)).then_some("runs on fewer workers")
     }
 }

@@ -123,8 +123,8 @@ pub(crate) fn W4_resize_says_what_is_wrong(cx: &Ctx) {
 
 /// As fast as it can: every look may change the size.
 fn restless(cx: &Ctx) -> Builder {
-    let builder = cx.builder().grow_after(Duration::ZERO).resize_cooldown(Duration::ZERO);
-    builder.shrink_after(Duration::from_millis(1))
+    let builder = cx.builder().queue(100).grow_after(Duration::ZERO);
+    builder.shrink_after(Duration::from_millis(1)).resize_cooldown(Duration::ZERO)
 }
 
 /// Resizes until it is dropped.
