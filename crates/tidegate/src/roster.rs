@@ -166,8 +166,12 @@ impl Roster {
                 && !entry.line.ordered(STOP_AFTER_TASK)
                 && !matches!(entry.phase, Phase::Stuck)
         };
-        let retiring = self.entries.iter_mut().filter(retiring).take(missing);
-        retiring.map(|entry| entry.line.orders.fetch_and(!RETIRE, SeqCst)).count()
+        let mut kept = 0;
+        for entry in self.entries.iter_mut().filter(retiring).take(missing) {
+            entry.line.orders.fetch_and(!RETIRE, SeqCst);
+            kept += 1;
+        }
+        kept
     }
 
     /// A worker is about to retire; false if it was called back. From now on it can't be.

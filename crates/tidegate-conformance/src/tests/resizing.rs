@@ -104,7 +104,8 @@ pub(crate) fn W4_resize_between_numbers_and_ranges(cx: &Ctx) {
 
 pub(crate) fn W4_resize_says_what_is_wrong(cx: &Ctx) {
     let pool = cx.builder().build().expect("the pool starts");
-    let wrong = [tidegate::Workers::from(0), (3..=2).into(), (1..=1_000_000).into()];
+    let (less, more) = (2, 3);
+    let wrong = [tidegate::Workers::from(0), (more..=less).into(), (1..=1_000_000).into()];
     for workers in wrong {
         let said = pool.resize(workers).expect_err("it makes no sense").to_string();
         let built = cx.builder().workers(workers).build().expect_err("nor here").to_string();
