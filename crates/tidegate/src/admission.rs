@@ -153,28 +153,52 @@ impl Core {
         handle: bool,
         offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W::Closure>> {
-        let uncounted = match (offer.patience, offer.unwanted) {
-            (Patience::Probe, _) => Some(Reason::Full),
-            (_, Some(_)) => Some(Reason::Cancelled),
-            _ => None,
-        };
-        let (reason, closure) = if fits::<W>() {
+        // Apart, because each copy of large work needs its own place on the stack of a build
+        // without optimisation.
+        if fits::<W>() {
             // SAFETY: by contract.
-            match unsafe { self.offer_sized(work, handle, offer) } {
-                Ok(cell) => return Ok(cell),
-                Err((reason, work)) => (reason, work.into_closure()),
-            }
+            unsafe { self.offer_as_it_is(work, handle, offer) }
         } else {
             // SAFETY: by contract.
-            match unsafe { self.offer_sized(Box::new(work), handle, offer) } {
-                Ok(cell) => return Ok(cell),
-                Err((reason, work)) => (reason, work.into_closure()),
-            }
-        };
-        if uncounted == Some(reason) {
-            return Err(Refused::new(reason, Arc::clone(&self.name), closure));
+            unsafe { self.offer_boxed(Box::new(work), handle, offer) }
         }
-        Err(self.refuse(reason, closure))
+    }
+
+    /// # Safety
+    /// As for `offer_borrowing`.
+    #[inline]
+    unsafe fn offer_as_it_is<W: Work>(
+        self: &Arc<Self>,
+        work: W,
+        handle: bool,
+        offer: Offer<'_>,
+    ) -> Result<CellRef, Refused<W::Closure>> {
+        let ours = offer.is_nobodys_refusal();
+        // SAFETY: by contract.
+        unsafe { self.offer_sized(work, handle, offer) }
+            .map_err(|(reason, work)| self.refuse_offer(reason, ours, work.into_closure()))
+    }
+
+    /// # Safety
+    /// As for `offer_borrowing`.
+    unsafe fn offer_boxed<W: Work>(
+        self: &Arc<Self>,
+        work: Box<W>,
+        handle: bool,
+        offer: Offer<'_>,
+    ) -> Result<CellRef, Refused<W::Closure>> {
+        let ours = offer.is_nobodys_refusal();
+        // SAFETY: by contract.
+        unsafe { self.offer_sized(work, handle, offer) }
+            .map_err(|(reason, work)| self.refuse_offer(reason, ours, work.into_closure()))
+    }
+
+    /// `ours`: the reason that nobody has to hear of.
+    fn refuse_offer<F>(&self, reason: Reason, ours: Option<Reason>, work: F) -> Refused<F> {
+        if ours != Some(reason) {
+            self.ledger.refuse(reason);
+        }
+        Refused::new(reason, Arc::clone(&self.name), work)
     }
 
     /// As `offer_borrowing`, for work that is small.

@@ -17,7 +17,7 @@ use crate::ids::ExternalId;
 use crate::job::{FallibleWithCx, FallibleWithState, Told, WithCx, WithState, Work};
 use crate::outcome::{Cause, Summary};
 use crate::pool::Pool;
-use crate::refused::Refused;
+use crate::refused::{Reason, Refused};
 use crate::roll::Roll;
 use crate::token::Token;
 
@@ -77,6 +77,15 @@ impl Default for Offer<'_> {
 }
 
 impl Offer<'_> {
+    /// A reason for which the pool does not take what it offers to itself: nobody asked.
+    pub(crate) fn is_nobodys_refusal(&self) -> Option<Reason> {
+        match (self.patience, self.unwanted) {
+            (Patience::Probe, _) => Some(Reason::Full),
+            (_, Some(_)) => Some(Reason::Cancelled),
+            _ => None,
+        }
+    }
+
     /// Whoever waits for the roll does not wait for this one: it only wants to come.
     pub(crate) fn step_back(&self) {
         if let Some(roll) = self.roll {

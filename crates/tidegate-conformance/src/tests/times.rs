@@ -11,7 +11,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn timed(cx: &Ctx, queue: usize) -> (Pool, ManualClock) {
     let (clock, hand) = Clock::manual();
-    let pool = cx.builder().queue(queue).clock(clock).callers_may_help(false).build();
+    let builder = cx.builder().workers(cx.workers()).queue(queue).clock(clock);
+    let pool = builder.callers_may_help(false).build();
     (pool.expect("the pool starts"), hand)
 }
 
