@@ -359,6 +359,33 @@ macro_rules! for_each_test {
         leaving::S9_no_worker_can_be_made_while_closing "S9" [Native] [];
         leaving::S9_a_worker_that_comes_back_in_time_drains "S9" [Native] [];
         leaving::S6_handles_outlive_the_pool "S6" [] [];
+        // sizing.rs
+        sizing::W4_grows_when_tasks_wait_and_not_before "W4" [Native] [];
+        sizing::W4_a_worker_that_is_idle_is_enough "W4" [Native] [];
+        sizing::W4_holds_still_for_the_cooldown "W4" [Native] [];
+        sizing::W4_shrinks_when_idle_and_not_before "W4" [Native] [];
+        sizing::W4_a_busy_worker_is_not_sent_home "W4" [Native] [];
+        sizing::W4_an_idle_pool_is_silent "W4" [Native] [32];
+        sizing::W4_min_0_comes_back_from_nothing "W4" [Native] [29];
+        sizing::W4_min_0_drains_from_nothing "W4" [Native] [];
+        sizing::W4_min_0_and_queue_0_hand_over_to_a_new_worker "W4" [Native] [];
+        sizing::W4_queue_0_grows_for_whoever_finds_nobody_idle "W4" [Native] [31];
+        sizing::W4_a_small_full_queue_grows_the_pool "W4" [Native] [];
+        sizing::W4_no_growth_while_paused "W4" [Native] [];
+        sizing::W4_stuck_workers_do_not_count "W4" [Native] [];
+        sizing::W4_a_thread_that_cannot_be_started_comes_later "W4" [Native] [28];
+        sizing::W4_stop_worker_stops_at_the_minimum "W4" [Native] [];
+        // resizing.rs
+        resizing::W4_resize_up_lets_waiting_submitters_in "W4" [Native] [31];
+        resizing::W4_resize_above_the_first_size_stays_correct "W4" [Native] [];
+        resizing::W4_resize_down_lets_running_tasks_finish "W4" [Native] [];
+        resizing::W4_resize_down_and_up_again_keeps_the_busy "W4" [Native] [];
+        resizing::W4_resize_between_numbers_and_ranges "W4" [Native] [];
+        resizing::W4_resize_says_what_is_wrong "W4" [Native] [];
+        resizing::W4_resizing_under_load_loses_nothing "W4" [Native] [];
+        resizing::hazard_30_deciders_never_go_below_the_minimum "hazard" [Native] [30];
+        resizing::hazard_34_a_burst_leaves_no_threads_behind "hazard" [Native, NamedThreads] [34];
+        resizing::hazard_87_resize_races_with_shutdown "hazard" [Native] [87];
         // steering.rs
         steering::S7_stop_one_worker_after_its_task "S7" [Native] [];
         steering::S7_stop_one_worker_hard "S7" [Native] [];

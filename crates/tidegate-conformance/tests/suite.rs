@@ -16,5 +16,6 @@ stamp_suite!(tidegate_8w, with_children(TidegateKind::threads("tidegate-8w", 8))
 stamp_suite!(tidegate_help, with_children(TidegateKind::threads("tidegate-help", 2).helping()));
 stamp_suite!(tidegate_state, TidegateKind::threads("tidegate-state", 2).with_state());
 stamp_suite!(tidegate_q1, with_children(TidegateKind::threads("tidegate-q1", 2).queue(1)));
+stamp_suite!(tidegate_1to4w, with_children(TidegateKind::threads("tidegate-1to4w", 4).growing()));
 stamp_suite!(tidegate_1000w, TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests());
 stamp_suite!(channel_2w, ChannelKind::new("channel-2w", 2));

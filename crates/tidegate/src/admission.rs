@@ -96,6 +96,7 @@ impl Core {
         if why == NoRoom::Closed {
             return Err(self.refuse(Reason::Closed, work(job)));
         }
+        self.turn_away();
         let depth = frames::depth(self.address());
         let (policy, inside) = (self.config.when_full, self.config.inside);
         match decide::on_full(policy, inside, patience != Patience::Try, depth, MAX_DEPTH) {
@@ -336,6 +337,9 @@ impl Core {
         let forks = self.forks(offer.patience, depth);
         if why == NoRoom::Closed && !forks {
             return Err(Reason::Closed);
+        }
+        if offer.patience != Patience::Inline {
+            self.turn_away();
         }
         let (policy, inside) = match offer.patience {
             _ if forks => (WhenFull::CallerRuns, Inside::RunInline),

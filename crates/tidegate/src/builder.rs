@@ -85,15 +85,17 @@ impl<S: 'static> Builder<S> {
         self
     }
 
-    /// With a range of workers: how long a task may wait in the queue before the pool grows.
-    /// Default: 10 ms.
+    /// With a range of workers: how long a task may wait in the queue, with nobody idle, before
+    /// the pool grows by half. Default: 10 ms. The more tasks vary, the closer to their length
+    /// should it be: a pool sizes itself for its busiest moments.
     pub fn grow_after(mut self, wait: Duration) -> Self {
         self.config.grow_after = wait;
         self
     }
 
     /// With a range of workers: how long workers may have nothing to do before the pool
-    /// shrinks. Default: 10 s.
+    /// shrinks, half of the way to what it needs. Default: 10 s. A pool that had to grow again
+    /// takes 32 times as long the next time, unless nobody has anything to do.
     pub fn shrink_after(mut self, idle: Duration) -> Self {
         self.config.shrink_after = idle;
         self
@@ -107,7 +109,11 @@ impl<S: 'static> Builder<S> {
     }
 
     /// How many tasks may wait, at most 2³² − 1. 0: a task is accepted only if a worker is
-    /// idle, which it is a moment after its last task has settled. Default: 1,000. There is no unbounded queue.
+    /// idle, which it is a moment after its last task has settled. Default: 1,000. There is no
+    /// unbounded queue.
+    ///
+    /// With 0 and a range of workers, an offer that finds nobody idle starts a worker at once:
+    /// a submit that waits gets it; one that does not is refused `Full`, and the next finds it.
     pub fn queue(mut self, places: usize) -> Self {
         self.config.queue = places;
         self

@@ -70,6 +70,12 @@ impl From<RangeInclusive<usize>> for Workers {
     }
 }
 
+impl Workers {
+    pub(crate) fn is_range(self) -> bool {
+        self.min < self.max
+    }
+}
+
 impl fmt::Display for Workers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Workers { min, max } = self;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::decide::Closing;
@@ -25,7 +26,7 @@ use crate::roster::Roster;
 use crate::settle;
 use crate::spawn::Joiner;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::atomic::{AtomicU32, AtomicUsize};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
 use crate::times::Times;
 use crate::token::Token;
@@ -54,8 +55,12 @@ pub(crate) struct Core {
     pub(crate) ledger: Ledger,
     pub(crate) times: Times,
     pub(crate) flags: Padded<AtomicU32>,
-    /// How many workers there should be.
-    target: AtomicUsize,
+    /// How many workers there should be. Changes under the roster's lock.
+    pub(crate) target: AtomicUsize,
+    /// Armed while the supervisor of a pool with a range of workers sleeps.
+    pub(crate) bell: Bell,
+    /// An offer to a `queue(0)` pool found no idle worker (`resize.rs`).
+    pub(crate) turned_away: AtomicBool,
     /// The roster's count.
     live: Arc<AtomicUsize>,
     pub(crate) roster: Lock<Roster>,
@@ -101,7 +106,7 @@ pub(crate) struct Ending {
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Core> {
-        let roster = Roster::default();
+        let roster = Roster::new(config.workers);
         let core = Arc::new(Core {
             live: Arc::clone(&roster.live_count),
             roster: Lock::new(roster),
@@ -118,6 +123,8 @@ impl Core {
             times: Times::default(),
             flags: Padded(AtomicU32::new(0)),
             target: AtomicUsize::new(config.workers.min.max(1)),
+            bell: Bell::new(),
+            turned_away: AtomicBool::new(false),
             control: Lock::default(),
             reaper: Lock::default(),
             callers: Lock::default(),
@@ -157,8 +164,9 @@ impl Core {
         self.live.load(SeqCst)
     }
 
-    pub(crate) fn set_target(&self, workers: usize) {
-        self.target.store(workers, SeqCst);
+    /// How many there may be.
+    pub(crate) fn most_workers(&self) -> usize {
+        self.roster.lock().limits.max
     }
 
     /// False in a child made by `fork`: it has the memory of a pool but no workers.
@@ -173,6 +181,9 @@ impl Core {
     pub(crate) fn task_added(&self) {
         if self.lot.needs_wake() && !self.one_is_enough() {
             self.wake_for_task();
+        }
+        if self.bell.is_armed() && self.bell.ring() {
+            self.wake_supervisor();
         }
     }
 

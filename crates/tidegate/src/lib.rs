@@ -5,6 +5,7 @@
     allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations)
 )]
 
+mod bell;
 mod cell;
 mod clock;
 mod ids;
@@ -68,6 +69,8 @@ mod first_failure;
 #[cfg(not(tidegate_loom))]
 mod frames;
 #[cfg(not(tidegate_loom))]
+mod gauge;
+#[cfg(not(tidegate_loom))]
 mod group;
 #[cfg(not(tidegate_loom))]
 mod group_error;
@@ -104,6 +107,8 @@ mod refused;
 #[cfg(not(tidegate_loom))]
 mod report;
 #[cfg(not(tidegate_loom))]
+mod resize;
+#[cfg(not(tidegate_loom))]
 mod roll;
 #[cfg(not(tidegate_loom))]
 mod roster;
@@ -121,6 +126,8 @@ mod settle;
 mod shutdown;
 #[cfg(all(feature = "signal", not(any(tidegate_loom, tidegate_shuttle))))]
 mod signal;
+#[cfg(not(tidegate_loom))]
+mod sizing;
 #[cfg(not(tidegate_loom))]
 mod slice;
 #[cfg(not(tidegate_loom))]
@@ -174,6 +181,7 @@ mod public {
     pub use crate::prometheus::{Exporter, NameTaken};
     pub use crate::refused::{Reason, Refused};
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
+    pub use crate::resize::ResizeError;
     pub use crate::scope::{Scope, ScopedHandle, ScopedWaitError};
     pub use crate::scoped_task::ScopedTask;
     pub use crate::settings::{SettingError, Settings};

@@ -31,6 +31,8 @@ pub(crate) const STOP_AFTER_TASK: u32 = 1;
 pub(crate) const STOP_HARD: u32 = 4;
 /// Its task was abandoned; the roster has the last word.
 pub(crate) const STUCK: u32 = 2;
+/// There are more workers than needed (W4): it goes after its task unless it is called back.
+pub(crate) const RETIRE: u32 = 8;
 
 /// What one incarnation of a worker writes and others read.
 #[derive(Debug)]
@@ -172,6 +174,11 @@ impl WorkerLine {
         self.hot.since.load(Relaxed)
     }
 
+    pub(crate) fn is_idle(&self) -> bool {
+        self.run_word() & RUN_STATE == IDLE
+    }
+
+    /// Any of these.
     pub(crate) fn ordered(&self, order: u32) -> bool {
         self.orders.load(SeqCst) & order != 0
     }

@@ -172,7 +172,7 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
             items,
             submit,
             first_failure,
-            window: SMALLEST_WINDOW.max(4 * core.target()),
+            window: SMALLEST_WINDOW.max(4 * core.most_workers()),
             next_key: 0,
             over: false,
             held: None,

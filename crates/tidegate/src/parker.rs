@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use crate::clock::{Clock, Ticks};
 use crate::sync::atomic::Ordering::{Acquire, SeqCst};
@@ -54,6 +55,15 @@ impl Parker {
                 Some(left) => left,
             };
             self.word.wait(EMPTY, alarm.real_limit(left));
+        }
+    }
+
+    /// As `park_until`, but no longer than `limit` in real time, whatever the clock.
+    pub(crate) fn park_at_most(self: &Arc<Self>, clock: &Clock, deadline: Ticks, limit: Duration) {
+        let _alarm = clock.alarm(deadline, self);
+        if self.word.value.swap(EMPTY, SeqCst) != NOTIFIED && clock.left_until(deadline).is_some() {
+            self.word.wait(EMPTY, Some(limit));
+            self.word.value.swap(EMPTY, SeqCst);
         }
     }
 

@@ -300,6 +300,7 @@ impl<S> Pool<S> {
         core.lot.kick_all();
         core.lobby.wake_first();
         core.wake_for_rest();
+        core.wake_supervisor(); // to look at the size again
     }
 }
 

@@ -455,7 +455,28 @@ impl Queue {
         self.credit.fetch_sub(1, SeqCst);
     }
 
+    /// As `take_credit_back`, unless a ticket was granted that counts on this worker: then
+    /// false, and the worker must look for it.
+    pub(crate) fn withdraw(&self) -> bool {
+        let credit = self.credit.fetch_sub(1, SeqCst) - 1;
+        let alone = self.backlog().0 as i64 <= credit;
+        if !alone {
+            self.give_credit();
+        }
+        alone
+    }
+
     // ------------------------------------------------------------ looking
+
+    /// How many entries no taker has passed yet, and how many of them are alive, about.
+    pub(crate) fn backlog(&self) -> (u64, u64) {
+        let spilled = if self.is_spilling() { self.spill.lock().len() as u64 } else { 0 };
+        let head = self.ring.head.load(SeqCst);
+        let entries = ticket(self.ring.tail()).saturating_sub(head) + spilled;
+        // With a bound of 0 credit stands for workers, not for the dead.
+        let dead = if self.bound == 0 { 0 } else { self.credit.load(SeqCst).max(0) as u64 };
+        (entries, entries.saturating_sub(dead))
+    }
 
     /// True if a taker would find something to do. SeqCst: half of the sleep/wake pair.
     #[inline(always)]

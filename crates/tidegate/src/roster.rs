@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Ticks;
+use crate::config::Workers;
 use crate::histogram::Histogram;
 use crate::ids::{TaskInfo, WorkerId};
 use crate::ledger::Totals;
-use crate::line::{STOP_AFTER_TASK, STUCK, WorkerLine};
+use crate::line::{RETIRE, STOP_AFTER_TASK, STUCK, WorkerLine};
 use crate::snapshot::{WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
 use crate::sync::atomic::AtomicUsize;
@@ -45,8 +46,12 @@ pub(crate) struct Entry {
     pub(crate) stuck_in: Vec<TaskInfo>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Roster {
+    /// How many there may be.
+    pub(crate) limits: Workers,
+    /// Places that the pool has grown by and that nobody has taken yet.
+    pub(crate) new_places: usize,
     pub(crate) entries: Vec<Entry>,
     pub(crate) ended: VecDeque<WorkerInfo>,
     next_id: u32,
@@ -65,7 +70,44 @@ pub(crate) struct Roster {
     pub(crate) live_count: Arc<AtomicUsize>,
 }
 
+impl Entry {
+    /// It works here, or is about to, and will not go.
+    fn stays(&self) -> bool {
+        let stopped = self.line.ordered(STOP_AFTER_TASK) && !self.replace;
+        !matches!(self.phase, Phase::Stuck) && !stopped && !self.line.ordered(RETIRE)
+    }
+
+    /// How little it would be missed.
+    fn dispensable(&self) -> u8 {
+        match self.phase {
+            Phase::Restarting { .. } => 4,
+            _ if self.line.ordered(STOP_AFTER_TASK) => 3, // it goes anyway, to be replaced
+            Phase::Live if self.line.is_idle() => 2,
+            Phase::Starting => 1,
+            _ => 0,
+        }
+    }
+}
+
 impl Roster {
+    pub(crate) fn new(limits: Workers) -> Roster {
+        Roster {
+            limits,
+            new_places: 0,
+            entries: Vec::new(),
+            ended: VecDeque::new(),
+            next_id: 0,
+            folded: Totals::default(),
+            folded_started: 0,
+            folded_times: Default::default(),
+            folded_busy: Default::default(),
+            leaving: Vec::new(),
+            joined: 0,
+            failures: 0,
+            live_count: Arc::default(),
+        }
+    }
+
     /// A new worker, about to start.
     pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
         let line = WorkerLine::new(WorkerId(self.next_id));
@@ -99,13 +141,65 @@ impl Roster {
         self.entries.iter_mut().find(|entry| entry.line.id == id)
     }
 
-    /// Workers that count towards the bound: starting, live, or about to come back.
+    /// Workers that count towards the bound: starting, live, or about to come back. Not those
+    /// who were told to go: they take no further task.
     pub(crate) fn positions(&self) -> usize {
-        self.entries.iter().filter(|e| !matches!(e.phase, Phase::Stuck)).count()
+        self.entries.iter().filter(|e| e.stays()).count()
+    }
+
+    /// W4: sends so many home, each after its task, the most dispensable first.
+    pub(crate) fn retire(&mut self, surplus: usize) {
+        let mut staying: Vec<_> =
+            (0..self.entries.len()).filter(|i| self.entries[*i].stays()).collect();
+        // The newest first, and only then by use: the sort is stable.
+        staying.reverse();
+        staying.sort_by_key(|i| std::cmp::Reverse(self.entries[*i].dispensable()));
+        let mut not_yet_back = Vec::new();
+        for i in staying.into_iter().take(surplus) {
+            let entry = &mut self.entries[i];
+            entry.replace = false;
+            match entry.phase {
+                Phase::Restarting { .. } => not_yet_back.push(entry.line.id),
+                _ => drop(entry.line.orders.fetch_or(RETIRE, SeqCst)),
+            }
+        }
+        self.entries.retain(|entry| !not_yet_back.contains(&entry.line.id));
+    }
+
+    /// Keeps up to so many who were about to retire; how many.
+    pub(crate) fn call_back(&mut self, missing: usize) -> usize {
+        let retiring = |entry: &&mut Entry| {
+            entry.line.ordered(RETIRE)
+                && !entry.line.ordered(STOP_AFTER_TASK)
+                && !matches!(entry.phase, Phase::Stuck)
+        };
+        let retiring = self.entries.iter_mut().filter(retiring).take(missing);
+        let mut kept = 0;
+        for entry in retiring {
+            entry.line.orders.fetch_and(!RETIRE, SeqCst);
+            kept += 1;
+        }
+        kept
+    }
+
+    /// A worker is about to retire; false if it was called back. From now on it can't be.
+    pub(crate) fn let_go(&mut self, id: WorkerId) -> bool {
+        let Some(entry) = self.find(id) else { return true };
+        let goes = entry.line.ordered(RETIRE);
+        if goes {
+            entry.line.orders.fetch_or(STOP_AFTER_TASK, SeqCst);
+        }
+        goes
     }
 
     pub(crate) fn live(&self) -> usize {
         self.entries.iter().filter(|e| matches!(e.phase, Phase::Live)).count()
+    }
+
+    /// Live workers that have not run anything yet.
+    pub(crate) fn untried(&self) -> usize {
+        let untried = |e: &&Entry| matches!(e.phase, Phase::Live) && e.line.started() == 0;
+        self.entries.iter().filter(untried).count()
     }
 
     pub(crate) fn stuck(&self) -> usize {
@@ -192,7 +286,7 @@ fn state_of(entry: &Entry, now: Ticks) -> WorkerState {
             WorkerState::Restarting { after: at.since(now), cause: cause.clone() }
         }
         Phase::Live => {
-            if entry.line.ordered(STOP_AFTER_TASK) {
+            if entry.line.ordered(STOP_AFTER_TASK | RETIRE) {
                 return WorkerState::Stopping;
             }
             running_state(&entry.line, now).unwrap_or(WorkerState::Idle)

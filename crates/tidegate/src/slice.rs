@@ -94,7 +94,7 @@ impl<S: 'static> Pool<S> {
         let core = self.core();
         let mut results = Vec::with_capacity(items.len());
         results.resize_with(items.len(), MaybeUninit::uninit);
-        let participants = core.target().clamp(1, items.len().max(1));
+        let participants = core.most_workers().clamp(1, items.len().max(1));
         let sharing = Sharing {
             core,
             items,

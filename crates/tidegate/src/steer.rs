@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::config::Workers;
+use crate::core::Core;
 use crate::ids::WorkerId;
-use crate::line::{STOP_AFTER_TASK, STOP_HARD};
+use crate::line::{RETIRE, STOP_AFTER_TASK, STOP_HARD};
 use crate::outcome::Cause;
 use crate::pool::Pool;
-use crate::roster::{Entry, Phase};
+use crate::roster::{Entry, Phase, Roster};
 use crate::sync::atomic::Ordering::SeqCst;
 
 /// When a worker that is told to stop does so.
@@ -27,6 +29,8 @@ pub enum WorkerError {
     Unknown(WorkerId),
     /// It is the last one: a pool without workers would strand its queue.
     LastWorker(WorkerId),
+    /// A pool with a range of workers has no more than its minimum.
+    AtMinimum(WorkerId),
 }
 
 impl fmt::Display for WorkerError {
@@ -40,6 +44,11 @@ impl fmt::Display for WorkerError {
                 "worker {id} is the last one and its queue would be stranded; \
                  recycle it, or shut the pool down"
             ),
+            WorkerError::AtMinimum(id) => write!(
+                f,
+                "without worker {id} the pool would have fewer than its minimum; \
+                 recycle it, or resize the pool"
+            ),
         }
     }
 }
@@ -48,6 +57,9 @@ impl std::error::Error for WorkerError {}
 
 impl<S> Pool<S> {
     /// Ends one worker for good: the pool has one less. Does not wait for that.
+    ///
+    /// A pool with a range of workers may grow again when its load asks for it; below its
+    /// minimum it does not go.
     pub fn stop_worker(&self, id: WorkerId, how: StopWorker) -> Result<(), WorkerError> {
         self.order_stop(id, how, false)
     }
@@ -62,22 +74,20 @@ impl<S> Pool<S> {
         let core = self.core();
         let line = {
             let mut roster = core.roster.lock();
-            let positions = roster.positions();
             let live = |entry: &&mut Entry| {
+                let going = entry.line.ordered(STOP_AFTER_TASK | RETIRE);
                 matches!(entry.phase, Phase::Live | Phase::Starting)
-                    && (how == StopWorker::Hard || !entry.line.ordered(STOP_AFTER_TASK))
+                    && (how == StopWorker::Hard || !going)
             };
             let Some(entry) = roster.find(id).filter(live) else {
                 return Err(WorkerError::Unknown(id));
             };
             // A stop that turns Hard has been counted before.
-            let first = !entry.line.ordered(STOP_AFTER_TASK);
+            let first = !entry.line.ordered(STOP_AFTER_TASK | RETIRE);
             if !replace && first {
-                if positions <= 1 || core.target() <= 1 {
-                    return Err(WorkerError::LastWorker(id));
-                }
-                core.set_target(core.target() - 1);
+                one_less(core, &mut roster, id)?;
             }
+            let entry = roster.find(id).expect("found under this lock");
             if first {
                 entry.replace = replace;
             }
@@ -97,4 +107,21 @@ impl<S> Pool<S> {
         core.lot.kick_all();
         Ok(())
     }
+}
+
+/// The pool will do with one worker less, `id`.
+fn one_less(core: &Core, roster: &mut Roster, id: WorkerId) -> Result<(), WorkerError> {
+    let (target, Workers { min, max }) = (core.target(), roster.limits);
+    if roster.limits.is_range() {
+        if target <= min {
+            return Err(WorkerError::AtMinimum(id));
+        }
+    } else {
+        if roster.positions() <= 1 || target <= 1 {
+            return Err(WorkerError::LastWorker(id));
+        }
+        roster.limits = Workers::from(max - 1);
+    }
+    core.set_target(roster, target - 1);
+    Ok(())
 }

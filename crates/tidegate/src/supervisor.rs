@@ -21,6 +21,7 @@ use crate::pace::Looks;
 use crate::queue::Item;
 use crate::reaper::Chore;
 use crate::report::Report;
+use crate::resize::Sizing;
 use crate::roster::Phase;
 use crate::settle::{self, Who};
 use crate::spawn;
@@ -33,10 +34,10 @@ const RETRY: Duration = Duration::from_millis(10);
 
 pub(crate) fn supervise(core: Arc<Core>) {
     let ending = Arc::clone(&core.ending);
-    let mut looks = Looks::default();
+    let (mut looks, mut sizing) = (Looks::default(), Sizing::default());
     let report = loop {
-        match core.tick(core.clock.now()) {
-            Ok(Nap::Until(next)) => core.sleep_until(next, &mut looks),
+        match core.tick(core.clock.now(), &mut sizing) {
+            Ok(Nap::Until(next)) => core.sleep_until(next, &mut looks, sizing.pace()),
             Ok(Nap::Really(next)) => drop(core.supervisor.park_until(&core.real_time, next)),
             Err(report) => break report,
         }
@@ -55,8 +56,9 @@ pub(crate) enum Nap {
 }
 
 impl Core {
-    /// Sleeps until it is woken or that time; in short mode, with an eye on the queue.
-    fn sleep_until(&self, until: Ticks, looks: &mut Looks) {
+    /// Sleeps until it is woken or that time; in short mode, with an eye on the queue. `pace`:
+    /// how often it looks while tasks come. A clock that a test stops does not stop tasks.
+    fn sleep_until(&self, until: Ticks, looks: &mut Looks, pace: Option<Duration>) {
         while self.pace.is_short() {
             let now = self.clock.now();
             let due = looks.due(now);
@@ -69,13 +71,19 @@ impl Core {
                 return;
             }
         }
-        self.supervisor.park_until(&self.clock, until);
+        match pace {
+            Some(pace) if !self.clock.is_real() => {
+                self.supervisor.park_at_most(&self.clock, until, pace);
+            }
+            _ => drop(self.supervisor.park_until(&self.clock, until)),
+        }
     }
 
     /// Ok: look again at that time. Err: it is over.
-    fn tick(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
+    fn tick(self: &Arc<Self>, now: Ticks, sizing: &mut Sizing) -> Result<Nap, Arc<Report>> {
         let mut next = self.watch_limits(now);
         next = next.min(self.abandon_overdue(now));
+        next = next.min(self.size(now, sizing));
         next = next.min(self.staff(now));
         if let Some(limit) = self.on_limit(now) {
             next = next.min(limit);
@@ -242,11 +250,11 @@ impl Core {
 
     // ------------------------------------------------------------ places (W2)
 
-    /// Starts what is due and fills what is missing.
+    /// Starts what is due, fills what is missing and sends home what is too many.
     fn staff(self: &Arc<Self>, now: Ticks) -> Ticks {
-        let target = self.target();
         let mut starts = Vec::new();
         let mut next = Ticks::NEVER;
+        let surplus;
         {
             let mut roster = self.roster.lock();
             // Under the lock: a place that a worker left because of these flags is not missing.
@@ -266,12 +274,26 @@ impl Core {
                     }
                 }
             }
-            // At most `max_abandoned` stuck threads are made up for.
-            while roster.positions() < target
-                && roster.entries.len() < target + self.config.max_abandoned()
-            {
-                starts.push((roster.add(), true));
+            let (target, present) = (self.target(), roster.positions());
+            surplus = present.saturating_sub(target);
+            if surplus > 0 {
+                roster.retire(surplus);
             }
+            let missing = target.saturating_sub(present);
+            let kept = roster.call_back(missing);
+            // At most `max_abandoned` stuck threads are made up for.
+            let most = roster.limits.max + self.config.max_abandoned();
+            let room = most.saturating_sub(roster.entries.len());
+            roster.new_places = roster.new_places.min(missing - kept);
+            for _ in 0..(missing - kept).min(room) {
+                // Growing is no restart.
+                let again = roster.new_places == 0;
+                roster.new_places = roster.new_places.saturating_sub(1);
+                starts.push((roster.add(), again));
+            }
+        }
+        if surplus > 0 {
+            self.lot.kick_all(); // to look at their orders
         }
         for (line, again) in starts {
             match self.start_worker(&line, None) {

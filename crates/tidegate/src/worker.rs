@@ -10,7 +10,7 @@ use crate::core::{Core, HARD, PAUSED, STOPPING};
 use crate::frames;
 use crate::job::{InlineJob, Verb};
 use crate::life::CellRef;
-use crate::line::{CELL, INLINE, STOP_AFTER_TASK, STOP_HARD, STUCK, WorkerLine};
+use crate::line::{CELL, INLINE, RETIRE, STOP_AFTER_TASK, STOP_HARD, STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::{Stride, Turn};
 use crate::panics::{drop_quietly, quietly};
@@ -110,13 +110,14 @@ impl Worker {
             if let Some(end) = self.obey() {
                 if ran > 0 {
                     self.note_runs(&stride, core.clock.now(), ran);
+                    (ran, every) = (0, 0);
                 }
-                if announced {
-                    core.queue.take_credit_back();
+                // A ticket that was granted for us comes first.
+                if !announced || core.queue.withdraw() {
+                    // We may have been woken for a task that somebody else must run now.
+                    core.wake_for_rest();
+                    return end;
                 }
-                // We may have been woken for a task that somebody else must run now.
-                core.wake_for_rest();
-                return end;
             }
             let flags = core.flags.load(Acquire);
             let paused = flags & PAUSED != 0;
@@ -181,7 +182,11 @@ impl Worker {
         {
             return Some(End::Returned);
         }
-        (orders & STOP_AFTER_TASK != 0).then_some(End::Ordered("stopped by request"))
+        if orders & STOP_AFTER_TASK != 0 {
+            return Some(End::Ordered("stopped by request"));
+        }
+        let goes = orders & RETIRE != 0 && self.core.roster.lock().let_go(self.line.id);
+        goes.then_some(End::Ordered("not needed any more"))
     }
 
     /// Once per many short tasks, and before the first after a rest. After how many more to

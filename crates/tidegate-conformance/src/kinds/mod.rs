@@ -19,6 +19,7 @@ pub fn all() -> Vec<Arc<dyn Kind>> {
         Arc::new(TidegateKind::threads("tidegate-help", 2).helping()),
         Arc::new(TidegateKind::threads("tidegate-state", 2).with_state()),
         Arc::new(TidegateKind::threads("tidegate-q1", 2).queue(1)),
+        Arc::new(TidegateKind::threads("tidegate-1to4w", 4).growing()),
         Arc::new(TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests()),
         Arc::new(ChannelKind::new("channel-2w", 2)),
     ]

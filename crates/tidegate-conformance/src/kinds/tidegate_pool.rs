@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tidegate::{Builder, Cx, Group, Handle, Pool, Reason, Refused, Shutdown, TaskError, WaitError};
 
@@ -27,6 +28,21 @@ const A_FEW: &[&str] = &[
     "hazard_33_no_wake_up_is_lost",
 ];
 
+/// What counts the workers of a pool that has had nothing to do.
+const FIXED_ONLY: &[&str] = &[
+    "L4_a_stuck_worker_that_returns_retires",
+    "L4_max_abandoned_bounds_the_replacements",
+    "S7_stop_one_worker_after_its_task",
+    "S7_stop_one_worker_hard",
+    "S7_stop_one_worker_hard_reaches_a_fire_and_forget_task",
+    "W1_each_worker_has_its_own_state",
+    "W3_the_roster_shows_idle_running_and_stopping",
+    "W3_the_roster_shows_starting",
+    "W3_the_roster_shows_restarting_with_its_cause",
+    "hazard_29_a_task_comes_as_an_idle_worker_leaves",
+    "hazard_29_a_task_comes_as_the_last_idle_worker_is_replaced",
+];
+
 /// tidegate in one configuration.
 #[derive(Clone, Debug)]
 pub struct TidegateKind {
@@ -36,12 +52,15 @@ pub struct TidegateKind {
     help: bool,
     state: bool,
     few: bool,
+    /// With one worker at first, and more as they are needed.
+    growing: bool,
 }
 
 impl TidegateKind {
     /// Plain threads, a queue of 1,000.
     pub fn threads(name: &'static str, workers: usize) -> TidegateKind {
-        TidegateKind { name, workers, queue: 1_000, help: false, state: false, few: false }
+        let (queue, help, state, few, growing) = (1_000, false, false, false, false);
+        TidegateKind { name, workers, queue, help, state, few, growing }
     }
 
     /// With `callers_may_help`.
@@ -52,6 +71,11 @@ impl TidegateKind {
     /// Each worker has a state of its own.
     pub fn with_state(self) -> TidegateKind {
         TidegateKind { state: true, ..self }
+    }
+
+    /// From one worker to as many as the kind has, as the load asks.
+    pub fn growing(self) -> TidegateKind {
+        TidegateKind { growing: true, ..self }
     }
 
     /// With a queue of this length unless a test wishes another.
@@ -65,8 +89,11 @@ impl TidegateKind {
     }
 
     fn builder(&self, wish: &Wish) -> Builder {
+        let min = if self.growing { wish.workers.min(1) } else { wish.workers };
         Pool::builder(wish.name.clone())
-            .workers(wish.workers)
+            .workers(min..=wish.workers)
+            .grow_after(Duration::ZERO)
+            .resize_cooldown(Duration::ZERO)
             .queue(wish.queue.unwrap_or(self.queue))
             .when_full(wish.when_full)
             .callers_may_help(self.help)
@@ -107,6 +134,9 @@ impl Kind for TidegateKind {
     }
 
     fn leaves_out(&self, test: &TestInfo) -> Option<&str> {
+        if self.growing && FIXED_ONLY.contains(&test.name) {
+            return Some("counts on a fixed number of workers");
+        }
         (self.few && !A_FEW.contains(&test.name)).then_some("runs on fewer workers")
     }
 }
