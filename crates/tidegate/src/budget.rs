@@ -252,6 +252,56 @@ impl Budget {
     }
 }
 
+/// What an exporter reads.
+#[cfg(feature = "prometheus")]
+#[derive(Debug)]
+pub(crate) struct BudgetReading {
+    pub(crate) capacity: u64,
+    pub(crate) in_use: u64,
+    pub(crate) available: u64,
+    pub(crate) waiting: u64,
+    pub(crate) held_by_abandoned: u64,
+}
+
+/// A budget that is there as long as others hold it.
+#[cfg(feature = "prometheus")]
+pub(crate) struct WeakBudget(std::sync::Weak<Pot>);
+
+#[cfg(feature = "prometheus")]
+impl WeakBudget {
+    pub(crate) fn upgrade(&self) -> Option<Budget> {
+        self.0.upgrade().map(|inner| Budget { inner })
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    pub(crate) fn is(&self, budget: &Budget) -> bool {
+        std::ptr::eq(self.0.as_ptr(), Arc::as_ptr(&budget.inner))
+    }
+}
+
+#[cfg(feature = "prometheus")]
+impl Budget {
+    pub(crate) fn downgrade(&self) -> WeakBudget {
+        WeakBudget(Arc::downgrade(&self.inner))
+    }
+
+    /// All of it at one moment.
+    pub(crate) fn reading(&self) -> BudgetReading {
+        let mut state = self.inner.state.lock();
+        let now = state.clock.now();
+        BudgetReading {
+            capacity: state.supply.capacity(),
+            in_use: state.supply.used(),
+            available: state.supply.available(now),
+            waiting: state.line.len() as u64,
+            held_by_abandoned: state.held_by_abandoned,
+        }
+    }
+}
+
 /// What a pool does with it.
 impl Budget {
     /// In this order one task takes several: the same for all, or they might wait for each

@@ -167,6 +167,13 @@ impl Histogram {
         since
     }
 
+    /// How many took less than 2 to this power nanoseconds, where one of the buckets ends.
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn below(&self, power: u32) -> u64 {
+        debug_assert!((FIRST_END..=LAST_END).contains(&power), "no bucket ends at 2^{power}");
+        self.counts.iter().take(1 + 4 * (power - FIRST_END) as usize).sum()
+    }
+
     /// More of what took no time at all.
     pub(crate) fn add_none(&mut self, count: u64) {
         self.samples += count;
@@ -250,6 +257,19 @@ mod tests {
         assert_eq!(histogram.mean(), Duration::from_nanos(500_500));
         assert_eq!(of(&[]).quantile(0.5), None);
         assert_eq!(of(&[7]).quantile(0.0), Some(Duration::from_nanos(64)));
+    }
+
+    #[cfg(feature = "prometheus")]
+    #[test]
+    fn v1_sums_up_to_a_power_of_two_are_exact() {
+        let times: Vec<u64> =
+            (0..60).flat_map(|n| [(1_u64 << n) - 1, 1 << n, (1 << n) + (1 << n) / 3]).collect();
+        let histogram = of(&times);
+        for power in FIRST_END..=LAST_END {
+            let below = times.iter().filter(|nanos| **nanos < 1 << power).count();
+            assert_eq!(histogram.below(power), below as u64, "2^{power}");
+        }
+        assert_eq!(of(&[]).below(LAST_END), 0);
     }
 
     #[test]

@@ -98,6 +98,8 @@ mod order;
 mod pace;
 #[cfg(not(tidegate_loom))]
 mod pool;
+#[cfg(all(feature = "prometheus", not(tidegate_loom)))]
+mod prometheus;
 #[cfg(not(tidegate_loom))]
 mod reaper;
 #[cfg(not(tidegate_loom))]
@@ -175,6 +177,8 @@ mod public {
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
     pub use crate::panics::{Panic, capture_backtraces};
     pub use crate::pool::{Pool, ShutdownFuture};
+    #[cfg(feature = "prometheus")]
+    pub use crate::prometheus::{Exporter, NameTaken};
     pub use crate::refused::{Reason, Refused};
     pub use crate::report::{Mode, Report, Shutdown, ShutdownError};
     pub use crate::resize::ResizeError;

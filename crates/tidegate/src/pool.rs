@@ -52,7 +52,7 @@ pub struct Pool<S = ()> {
 }
 
 /// Dropped with the last `Pool`.
-struct Owner {
+pub(crate) struct Owner {
     core: Arc<Core>,
     // The parent token's listener goes with us.
     _parent: Option<Registration>,
@@ -73,6 +73,11 @@ impl<S> Pool<S> {
     #[inline(always)]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.owner.core
+    }
+
+    #[cfg(feature = "prometheus")]
+    pub(crate) fn owner(&self) -> &Arc<Owner> {
+        &self.owner
     }
 
     /// The name given to [`builder`](Pool::builder).

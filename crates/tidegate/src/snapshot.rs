@@ -150,7 +150,7 @@ impl Snapshot {
         ))
     }
 
-    fn outcomes(&self) -> [(&'static str, u64); 7] {
+    pub(crate) fn outcomes(&self) -> [(&'static str, u64); 7] {
         [
             ("completed", self.completed),
             ("failed", self.failed),
@@ -232,7 +232,7 @@ impl Refusals {
         self.reasons().iter().map(|(_, count)| count).sum()
     }
 
-    fn reasons(&self) -> [(&'static str, u64); 8] {
+    pub(crate) fn reasons(&self) -> [(&'static str, u64); 8] {
         [
             ("full", self.full),
             ("timed out", self.timed_out),

@@ -208,6 +208,8 @@ fn hazard_76_auto_traits_are_as_stated() {
     shared::<Settings>();
     shared::<Panic>();
     shared::<Refused<Cell<u8>>>();
+    #[cfg(feature = "prometheus")]
+    shared::<(Exporter, NameTaken)>();
     shared::<Completions<Cell<u8>, u8>>();
     unpin::<Handle<std::marker::PhantomPinned>>();
     unpin::<CancelOnDrop<u8>>();
