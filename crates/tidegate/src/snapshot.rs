@@ -32,6 +32,8 @@ pub struct Snapshot {
     pub pool: Arc<str>,
     /// Whether it runs, and if not, how far it has stopped.
     pub state: PoolState,
+    /// How long there has been a pool, by its clock.
+    pub uptime: Duration,
     /// Work taken so far; each has, or will have, exactly one outcome.
     pub accepted: u64,
     /// Work handed back so far, by reason.
@@ -232,7 +234,7 @@ impl Refusals {
         self.reasons().iter().map(|(_, count)| count).sum()
     }
 
-    fn reasons(&self) -> [(&'static str, u64); 8] {
+    pub(crate) fn reasons(&self) -> [(&'static str, u64); 8] {
         [
             ("full", self.full),
             ("timed out", self.timed_out),
