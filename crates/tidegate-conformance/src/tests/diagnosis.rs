@@ -190,8 +190,11 @@ pub(crate) fn V3_short_handed_when_no_thread_can_be_started(cx: &Ctx) {
     assert_only(&pool.diagnose(), Verdict::Healthy); // it is on its way
     assert_only(&pool.diagnose_since(&earlier), Verdict::ShortHanded);
     broken.store(false, SeqCst);
-    hand.advance(2 * SECOND);
-    eventually("it is back", || pool.snapshot().live_workers == WORKERS as u64);
+    // Each time: a start that failed just now counts its back-off from later on.
+    eventually("it is back", || {
+        hand.advance(SECOND);
+        pool.snapshot().live_workers == WORKERS as u64
+    });
     assert_only(&pool.diagnose(), Verdict::Healthy);
     busy.open();
 }
