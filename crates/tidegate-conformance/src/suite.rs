@@ -288,6 +288,20 @@ macro_rules! for_each_test {
         times::A2_utilisation_is_the_share_of_time_in_tasks "A2" [Native] [];
         times::A2_a_snapshot_has_the_roster "A2" [Native] [];
         times::A3_short_tasks_are_sampled_and_counters_are_not "A3" [Native] [];
+        // diagnosis.rs
+        diagnosis::V3_healthy_under_an_ordinary_load "V3" [Native] [];
+        diagnosis::V3_saturated_when_the_queue_is_full_and_submitters_wait "V3" [Native] [];
+        diagnosis::V3_saturated_when_work_is_refused "V3" [Native] [];
+        diagnosis::V3_stalled_when_work_waits_and_no_worker_finishes "V3" [Native] [];
+        diagnosis::V3_stuck_when_an_abandoned_task_does_not_return "V3" [Native] [];
+        diagnosis::V3_short_handed_above_max_abandoned "V3" [Native] [];
+        diagnosis::V3_short_handed_when_no_thread_can_be_started "V3" [Native] [];
+        diagnosis::V3_failing_when_the_share_of_errors_jumps "V3" [Native] [];
+        diagnosis::V3_flapping_when_workers_are_lost_again_and_again "V3" [Native] [];
+        diagnosis::V3_starved_when_nothing_arrives "V3" [Native] [];
+        diagnosis::V3_overprovisioned_when_workers_are_to_spare "V3" [Native] [];
+        diagnosis::V3_suspiciously_fast_when_tasks_do_nothing "V3" [Native] [];
+        diagnosis::V3_the_window_is_the_callers_or_the_pools "V3" [Native] [];
         // slices.rs
         slices::G3_a_slice_gives_one_result_each_in_order "G3" [Native] [];
         slices::G3_nothing_is_stranded_behind_a_long_item "G3" [Native] [];

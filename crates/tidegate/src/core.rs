@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use crate::bell::Bell;
-use crate::clock::Clock;
+use crate::clock::{Clock, Ticks};
 use crate::config::Config;
 use crate::decide::Closing;
 use crate::depot;
+use crate::diagnosis::Past;
 use crate::event::{Event, wake_quietly};
 use crate::ids::{TaskId, TaskInfo};
 use crate::ledger::{Ledger, Totals};
@@ -54,6 +55,9 @@ pub(crate) struct Core {
     pub(crate) lobby: Lobby,
     pub(crate) ledger: Ledger,
     pub(crate) times: Times,
+    /// What `diagnose` compares with.
+    pub(crate) past: Past,
+    pub(crate) born: Ticks,
     pub(crate) flags: Padded<AtomicU32>,
     /// How many workers there should be. Changes under the roster's lock.
     pub(crate) target: AtomicUsize,
@@ -121,6 +125,8 @@ impl Core {
             lobby: Lobby::new(),
             ledger: Ledger::default(),
             times: Times::default(),
+            past: Past::default(),
+            born: config.clock.now(),
             flags: Padded(AtomicU32::new(0)),
             target: AtomicUsize::new(config.workers.min.max(1)),
             bell: Bell::new(),

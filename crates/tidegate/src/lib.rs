@@ -45,6 +45,10 @@ mod compile_fail;
 #[doc = include_str!("../../../docs/migrate.md")]
 mod migrate {}
 /// So must its code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/operate.md")]
+mod operate_document {}
+/// So must its code.
 #[cfg(all(doctest, feature = "toml"))]
 #[doc = include_str!("../../../docs/settings.md")]
 mod settings_document {}
@@ -60,6 +64,8 @@ mod cx;
 mod decide;
 #[cfg(not(tidegate_loom))]
 mod depot;
+#[cfg(not(tidegate_loom))]
+mod diagnosis;
 #[cfg(not(tidegate_loom))]
 mod event;
 #[cfg(not(tidegate_loom))]
@@ -143,6 +149,8 @@ mod supervisor;
 #[cfg(not(tidegate_loom))]
 mod supply;
 #[cfg(not(tidegate_loom))]
+mod symptoms;
+#[cfg(not(tidegate_loom))]
 mod task;
 #[cfg(not(tidegate_loom))]
 mod times;
@@ -166,6 +174,7 @@ mod public {
     pub use crate::clock::{Clock, ManualClock};
     pub use crate::config::{BuildError, Inside, WhenFull, Workers};
     pub use crate::cx::Cx;
+    pub use crate::diagnosis::{Diagnosis, Evidence, Measure, Verdict};
     pub use crate::group::{Group, GroupBuilder};
     pub use crate::group_error::GroupError;
     pub use crate::handle::{CancelOnDrop, Handle};

@@ -91,6 +91,7 @@ impl Core {
         Snapshot {
             pool: Arc::clone(&self.name),
             state: self.state(),
+            uptime: now.since(self.born),
             accepted: reading.accepted,
             refused: ledger.refused(),
             queued: reading.queued,

@@ -5,6 +5,7 @@
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
+use crate::diagnosis::{Diagnosis, Evidence, Measure, Verdict};
 use crate::histogram::Histogram;
 use crate::ids::{ExternalId, TaskInfo};
 use crate::report::Report;
@@ -29,7 +30,7 @@ macro_rules! fields {
 }
 
 fields!(Snapshot {
-    pool text, state text, accepted, refused, queued, running, completed, failed, panicked,
+    pool text, state text, uptime seconds, accepted, refused, queued, running, completed, failed, panicked,
     timed_out, cancelled, evicted, abandoned, on_caller, nested, stuck, late_returns, items,
     callback_panics, drop_panics, hook_panics, worker_restarts, workers, live_workers,
     idle_workers, queue_capacity, waiting_submitters, submit_wait, queue_wait, run_time, tasks,
@@ -58,6 +59,29 @@ fields!(Report {
     cancelled, evicted, abandoned, cancelled_tasks, still_running, still_borrowing,
     workers_lost, abandoned_workers, threads_joined,
 });
+
+fields!(Diagnosis { pool text, state text, verdict text, also, window seconds, evidence });
+
+/// The word.
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+fields!(Evidence { what, value });
+
+/// A number, in seconds for a time, or the text.
+impl Serialize for Measure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Measure::Count(count) => serializer.serialize_u64(*count),
+            Measure::Share(share) => serializer.serialize_f64(*share),
+            Measure::Time(time) => serializer.serialize_f64(time.as_secs_f64()),
+            Measure::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
 
 impl Serialize for ExternalId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -133,6 +157,9 @@ mod tests {
         assert!(json["tasks"][0]["run_time"]["p99"].as_f64().unwrap() < 60.0);
         assert_eq!(json["roster"][0]["id"], "0");
         assert!(json["worker_time"].as_f64().unwrap() > 0.0);
+        let diagnosis = serde_json::to_value(pool.diagnose()).unwrap();
+        assert_eq!(diagnosis["verdict"], "healthy");
+        assert_eq!(diagnosis["evidence"][0]["value"], 1);
         let report = serde_json::to_value(pool.shutdown(Shutdown::default()).unwrap()).unwrap();
         assert_eq!((&report["mode"], &report["complete"]), (&"light".into(), &true.into()));
     }

@@ -32,6 +32,8 @@ pub struct Snapshot {
     pub pool: Arc<str>,
     /// Whether it runs, and if not, how far it has stopped.
     pub state: PoolState,
+    /// How long there has been a pool, by its clock.
+    pub uptime: Duration,
     /// Work taken so far; each has, or will have, exactly one outcome.
     pub accepted: u64,
     /// Work handed back so far, by reason.

@@ -6,6 +6,7 @@ pub(crate) mod accounting;
 pub(crate) mod bound;
 pub(crate) mod budgets;
 pub(crate) mod delivery;
+pub(crate) mod diagnosis;
 pub(crate) mod enumerated;
 pub(crate) mod group_ends;
 pub(crate) mod groups;
