@@ -158,6 +158,8 @@ mod times;
 mod token;
 #[cfg(not(tidegate_loom))]
 mod unobserved;
+#[cfg(all(feature = "top", not(tidegate_loom)))]
+mod top;
 #[cfg(not(tidegate_loom))]
 mod wait_error;
 #[cfg(not(tidegate_loom))]
@@ -203,6 +205,8 @@ mod public {
     pub use crate::task::Task;
     pub use crate::times::TaskTimes;
     pub use crate::token::{Cancelled, Token};
+    #[cfg(feature = "top")]
+    pub use crate::top::Top;
     pub use crate::unobserved::{Unobserved, UnobservedKind};
     pub use crate::wait_error::{WaitError, WaitReason};
 }

@@ -1,0 +1,207 @@
+//! Pools as `top` shows processes (V4, feature `top`).
+//!
+//! A frame is text, made of two snapshots of each pool; `terminal.rs` draws it once a second.
+
+#[cfg(target_os = "linux")]
+mod terminal;
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::histogram::Histogram;
+use crate::pool::Pool;
+use crate::snapshot::{PoolState, Snapshot, WorkerState};
+
+/// A live view of the pools of this process, in a terminal.
+///
+/// For each pool: how full its queue is, what its workers do, what comes and goes per second,
+/// how long tasks wait and run, and what [`diagnose`](Pool::diagnose) makes of it. It holds no
+/// pool alive, and one that has gone disappears.
+///
+/// ```
+/// use tidegate::{Pool, Shutdown, Top};
+///
+/// let pool = Pool::builder("images").workers(2).build()?;
+/// let mut top = Top::new();
+/// top.add(&pool);
+/// pool.submit(|| ())?.wait()?;
+/// let frame = top.frame(80); // `top.run()` draws it once a second, until `q`
+/// assert!(frame.contains("images") && frame.contains("0 of 1000"));
+/// pool.shutdown(Shutdown::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Default)]
+pub struct Top {
+    pools: Vec<(Weak<Core>, Snapshot)>,
+}
+
+impl Top {
+    /// Without a pool.
+    #[must_use]
+    pub fn new() -> Top {
+        Top::default()
+    }
+
+    /// Shows this pool as well.
+    pub fn add<S>(&mut self, pool: &Pool<S>) {
+        self.pools.push((Arc::downgrade(pool.core()), pool.core().snapshot()));
+    }
+
+    /// The pools as text of this many columns; rates are since the last frame.
+    pub fn frame(&mut self, width: usize) -> String {
+        self.pools.retain(|(core, _)| core.strong_count() > 0);
+        let mut frame = format!("tidegate top, {} pools\n", self.pools.len());
+        for (core, before) in &mut self.pools {
+            let Some(core) = core.upgrade() else { continue };
+            let now = core.snapshot();
+            frame.push('\n');
+            for line in draw(&now, before) {
+                frame.extend(line.chars().take(width));
+                frame.push('\n');
+            }
+            *before = now;
+        }
+        frame
+    }
+}
+
+impl std::fmt::Debug for Top {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Top").field("pools", &self.pools.len()).finish_non_exhaustive()
+    }
+}
+
+/// Six lines about one pool.
+fn draw(now: &Snapshot, before: &Snapshot) -> [String; 6] {
+    let elapsed = now.uptime.saturating_sub(before.uptime);
+    let rate = |now: u64, before: u64| per_second(now.saturating_sub(before), elapsed);
+    let diagnosis = now.diagnose_since(before);
+    let title = match now.state {
+        PoolState::Running => format!("{}: {}", diagnosis.verdict, diagnosis.verdict.meaning()),
+        state => state.to_string(),
+    };
+    let waiting = match now.waiting_submitters {
+        0 => String::new(),
+        n => format!(", {n} submitters wait"),
+    };
+    let busy = 100.0 * now.utilisation_since(before);
+    let (accepted, settled) = (rate(now.accepted, before.accepted), rate(now.settled(), before.settled()));
+    let failures = |s: &Snapshot| s.failed + s.panicked + s.timed_out + s.abandoned;
+    [
+        format!("{}  {title}", now.pool),
+        format!(
+            "  queue    [{}] {} of {}{waiting}",
+            bar(now.queued, now.queue_capacity),
+            now.queued,
+            now.queue_capacity
+        ),
+        format!("  workers  [{}] {}, {busy:.0} % busy", letters(now), states(now)),
+        format!(
+            "  per s    {accepted} in, {settled} out, {} refused, {} failed",
+            rate(now.refused.total(), before.refused.total()),
+            rate(failures(now), failures(before)),
+        ),
+        format!(
+            "  waits    submit {}  queue {}",
+            tail(&now.submit_wait.since(&before.submit_wait)),
+            tail(&now.queue_wait.since(&before.queue_wait)),
+        ),
+        format!("  runs     {}", tail(&now.run_time.since(&before.run_time))),
+    ]
+}
+
+const BAR: u64 = 24;
+
+/// Not empty if anything is there, not full unless it is.
+fn bar(part: u64, whole: u64) -> String {
+    let full = (u128::from(part) * u128::from(BAR)).checked_div(u128::from(whole)).unwrap_or(0);
+    let full = (full as u64).clamp(u64::from(part > 0), BAR);
+    (0..BAR).map(|n| if n < full { '#' } else { '.' }).collect()
+}
+
+/// A letter for each worker, as many as fit.
+fn letters(now: &Snapshot) -> String {
+    let present = now.roster.iter().filter(|w| !matches!(w.state, WorkerState::Ended { .. }));
+    present.take(BAR as usize).map(|worker| letter(&worker.state)).collect()
+}
+
+fn letter(state: &WorkerState) -> char {
+    match state {
+        WorkerState::Running { .. } => 'R',
+        WorkerState::Idle => '.',
+        WorkerState::Stuck => '!',
+        WorkerState::Starting | WorkerState::Restarting { .. } => '+',
+        WorkerState::Stopping | WorkerState::Ended { .. } => '-',
+    }
+}
+
+fn states(now: &Snapshot) -> String {
+    let running = now.roster.iter().filter(|w| letter(&w.state) == 'R').count();
+    let mut text = format!("{running} run, {} idle", now.idle_workers);
+    if now.stuck > 0 {
+        let _ = write!(text, ", {} STUCK", now.stuck);
+    }
+    if now.live_workers != now.workers {
+        let _ = write!(text, ", {} of {} live", now.live_workers, now.workers);
+    }
+    text
+}
+
+fn tail(times: &Histogram) -> String {
+    match (times.quantile(0.5), times.quantile(0.99)) {
+        (Some(middle), Some(end)) => format!("p50 {middle:.0?} p99 {end:.0?}"),
+        _ => "none".to_owned(),
+    }
+}
+
+fn per_second(count: u64, elapsed: Duration) -> u64 {
+    if elapsed.is_zero() { 0 } else { (count as f64 / elapsed.as_secs_f64()).round() as u64 }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v4_a_bar_shows_what_is_there() {
+        assert_eq!(bar(0, 100), ".".repeat(24));
+        assert_eq!(bar(1, 1_000_000), format!("#{}", ".".repeat(23)), "not nothing");
+        assert_eq!(bar(50, 100), format!("{}{}", "#".repeat(12), ".".repeat(12)));
+        assert_eq!(bar(999, 1_000), format!("{}.", "#".repeat(23)), "not full");
+        assert_eq!(bar(1_000, 1_000), "#".repeat(24));
+        assert_eq!(bar(0, 0), ".".repeat(24), "a queue of 0");
+        assert_eq!(bar(u64::MAX, u64::MAX), "#".repeat(24));
+    }
+
+    #[test]
+    fn v4_a_pool_is_six_lines_of_text() {
+        let second = Duration::from_secs(1);
+        let before = Snapshot { pool: "images".into(), ..Snapshot::default() };
+        let now = Snapshot {
+            pool: "images".into(),
+            uptime: 2 * second,
+            accepted: 400,
+            completed: 200,
+            queued: 200,
+            queue_capacity: 400,
+            workers: 4,
+            live_workers: 3,
+            idle_workers: 1,
+            stuck: 1,
+            waiting_submitters: 2,
+            busy: second,
+            worker_time: 4 * second,
+            ..Snapshot::default()
+        };
+        let lines = draw(&now, &before);
+        assert!(lines[0].starts_with("images  "), "{}", lines[0]);
+        assert_eq!(lines[1], "  queue    [############............] 200 of 400, 2 submitters wait");
+        assert_eq!(lines[2], "  workers  [] 0 run, 1 idle, 1 STUCK, 3 of 4 live, 25 % busy");
+        assert_eq!(lines[3], "  per s    200 in, 100 out, 0 refused, 0 failed");
+        assert_eq!(lines[4], "  waits    submit none  queue none");
+        assert_eq!(lines[5], "  runs     none");
+        assert!(draw(&before, &now).iter().all(|line| !line.is_empty()), "the wrong way round");
+    }
+}

@@ -1,0 +1,127 @@
+//! The live view (V4), driven as a person would: in a pseudo-terminal, by keys.
+#![cfg(all(feature = "top", target_os = "linux"))]
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A hang, not a slow machine.
+const HANG: Duration = Duration::from_secs(60);
+
+struct Terminal {
+    keys: File,
+    screen: Receiver<Vec<u8>>,
+    seen: String,
+    far_end: OwnedFd,
+    child: Child,
+}
+
+impl Terminal {
+    fn start() -> Terminal {
+        let (mut near, mut far) = (0, 0);
+        let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let null = std::ptr::null_mut();
+        // SAFETY: two numbers to fill and a size to read.
+        let made = unsafe { libc::openpty(&mut near, &mut far, null, null.cast(), &size) };
+        assert_eq!(made, 0, "no pseudo-terminal: {}", std::io::Error::last_os_error());
+        // SAFETY: just opened, and owned by nobody else.
+        let (near, far_end) = unsafe { (OwnedFd::from_raw_fd(near), OwnedFd::from_raw_fd(far)) };
+        let end = || Stdio::from(far_end.try_clone().unwrap());
+        let child = Command::new(example()).stdin(end()).stdout(end()).spawn().unwrap();
+        let (tell, screen) = mpsc::channel();
+        let mut output = File::from(near.try_clone().unwrap());
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut buffer) {
+                if tell.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Terminal { keys: File::from(near), screen, seen: String::new(), far_end, child }
+    }
+
+    /// Reads on until the last frame has all of these.
+    fn wait_for(&mut self, words: &[&str]) {
+        let deadline = Instant::now() + HANG;
+        loop {
+            let frame = self.seen.rsplit("\x1b[H").nth(1).unwrap_or(""); // the last whole one
+            if words.iter().all(|word| frame.contains(word)) {
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(more) = self.screen.recv_timeout(left) else {
+                panic!("never saw {words:?}; the last frame was:\n{frame}");
+            };
+            self.seen.push_str(&String::from_utf8_lossy(&more));
+        }
+    }
+
+    fn press(&mut self, key: u8) -> ExitStatus {
+        self.keys.write_all(&[key]).unwrap();
+        let deadline = Instant::now() + HANG;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it does not end");
+            thread::yield_now();
+        }
+    }
+
+    fn is_as_before(&self) -> bool {
+        // SAFETY: a plain struct of numbers, filled by the next call.
+        let mut mode = unsafe { std::mem::zeroed::<libc::termios>() };
+        // SAFETY: an open descriptor and a struct to fill.
+        let told = unsafe { libc::tcgetattr(self.far_end.as_raw_fd(), &mut mode) } == 0;
+        let usual = libc::ICANON | libc::ECHO | libc::ISIG;
+        told && mode.c_lflag & usual == usual
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Built beside the tests; by `cargo test` with the feature.
+fn example() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let path = tests.parent().and_then(|deps| deps.parent()).unwrap().join("examples/top");
+    assert!(path.exists(), "{} is missing: cargo build --example top --features top", path.display());
+    path
+}
+
+#[test]
+fn v4_shows_pools_and_quits_by_a_key() {
+    let mut terminal = Terminal::start();
+    terminal.wait_for(&["tidegate top, 3 pools", "calm", "queue    [", "workers  [", "q: quit"]);
+    // The second frame has rates, and knows what is wrong.
+    terminal.wait_for(&["Saturated", "Failing", "of 50", "refused", "p99"]);
+    assert!(!terminal.is_as_before(), "keys come at once, and are not shown");
+    assert!(terminal.press(b'q').success());
+    assert!(terminal.is_as_before(), "the terminal is left as it was");
+}
+
+#[test]
+fn v4_ctrl_c_is_a_key_too() {
+    let mut terminal = Terminal::start();
+    terminal.wait_for(&["tidegate top"]);
+    assert!(terminal.press(3).success());
+    assert!(terminal.is_as_before());
+}
+
+#[test]
+fn v4_without_a_terminal_it_says_so() {
+    let output = Command::new(example()).stdin(Stdio::null()).output().unwrap();
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("needs a terminal"), "{text}");
+}
