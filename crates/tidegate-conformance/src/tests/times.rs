@@ -16,21 +16,22 @@ fn timed(cx: &Ctx, queue: usize) -> (Pool, ManualClock) {
     (pool.expect("the pool starts"), hand)
 }
 
-/// All of them took this long, to within a bucket.
+/// So many were measured, and all took this long, to within a bucket. One may stand for others
+/// that were taken before their time was noted.
 #[track_caller]
-fn assert_all_took(histogram: &Histogram, took: Duration, count: u64) {
+fn assert_all_took(histogram: &Histogram, took: Duration, samples: u64) {
     let within = |time: Option<Duration>| {
         time.is_some_and(|time| time >= took && time <= took.mul_f64(1.26))
     };
     assert!(within(histogram.quantile(0.0)) && within(histogram.quantile(1.0)), "{histogram}");
-    assert_eq!((histogram.count(), histogram.samples()), (count, count), "{histogram}");
-    assert_eq!(histogram.sum(), took * count as u32);
+    assert_eq!(histogram.samples(), samples, "{histogram}");
+    assert!(histogram.count() >= samples, "{histogram}");
+    assert_eq!(histogram.sum(), took * histogram.count() as u32);
 }
 
 pub(crate) fn A2_the_wait_in_the_queue_is_measured(cx: &Ctx) {
     let (pool, hand) = timed(cx, 100);
     let busy = occupy(&pool, cx.workers());
-    eventually("they were timed", || pool.snapshot().queue_wait.count() == cx.workers() as u64);
     let before = pool.snapshot();
     let waiting: Vec<_> = (0..4)
         .map(|n| match n {
@@ -51,7 +52,7 @@ pub(crate) fn A2_the_wait_in_the_queue_is_measured(cx: &Ctx) {
 
 pub(crate) fn A2_the_run_is_measured_by_name(cx: &Ctx) {
     let (pool, hand) = timed(cx, 100);
-    for name in ["", "long", "longer"] {
+    for (before, name) in ["", "long", "longer"].into_iter().enumerate() {
         let gate = Gate::new();
         let passage = gate.passage();
         let task = pool.task(name).submit(move |_| passage.enter()).expect("there is room");
@@ -62,8 +63,9 @@ pub(crate) fn A2_the_run_is_measured_by_name(cx: &Ctx) {
         });
         gate.open();
         value(task);
+        // The worker reads the clock a moment later: until then time must stand.
+        eventually("it was timed", || pool.snapshot().run_time.count() == before as u64 + 1);
     }
-    eventually("all were timed", || pool.snapshot().run_time.count() == 3);
     let now = pool.snapshot();
     assert_eq!(now.run_time.sum(), 15 * SECOND, "{now}");
     let names: Vec<_> = now.tasks.iter().map(|times| &*times.name).collect();
@@ -140,6 +142,6 @@ pub(crate) fn A3_short_tasks_are_sampled_and_counters_are_not(cx: &Ctx) {
     let now = pool.snapshot();
     assert_eq!((now.completed, now.submit_wait.count()), (TASKS, TASKS));
     assert!(now.run_time.samples() <= TASKS);
-    assert!(now.queue_wait.count() <= TASKS + 64, "{now}");
+    assert!(now.queue_wait.count() <= TASKS, "{now}");
     assert!(now.queue_wait.samples() > 0, "{now}");
 }
