@@ -153,60 +153,44 @@ impl Core {
         handle: bool,
         offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W::Closure>> {
-        // Apart, because each copy of large work needs its own place on the stack of a build
-        // without optimisation.
+        // Each copy of large work needs its own place on the stack of a build without
+        // optimisation, so it is boxed here.
         if fits::<W>() {
             // SAFETY: by contract.
-            unsafe { self.offer_as_it_is(work, handle, offer) }
+            unsafe { self.offer_fitting(work, handle, offer) }
         } else {
             // SAFETY: by contract.
-            unsafe { self.offer_boxed(Box::new(work), handle, offer) }
+            unsafe { self.offer_fitting(Box::new(work), handle, offer) }
         }
     }
 
+    /// As `offer_borrowing`, for work that fits into a cell.
+    ///
     /// # Safety
-    /// As for `offer_borrowing`.
+    /// As there.
     #[inline]
-    unsafe fn offer_as_it_is<W: Work>(
+    unsafe fn offer_fitting<W: Work>(
         self: &Arc<Self>,
         work: W,
         handle: bool,
         offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W::Closure>> {
-        let ours = offer.is_nobodys_refusal();
+        let uncounted = offer.uncounted_reason();
         // SAFETY: by contract.
-        unsafe { self.offer_sized(work, handle, offer) }
-            .map_err(|(reason, work)| self.refuse_offer(reason, ours, work.into_closure()))
+        unsafe { self.offer_cell(work, handle, offer) }.map_err(|(reason, work)| {
+            if uncounted != Some(reason) {
+                self.ledger.refuse(reason);
+            }
+            Refused::new(reason, Arc::clone(&self.name), work.into_closure())
+        })
     }
 
-    /// # Safety
-    /// As for `offer_borrowing`.
-    unsafe fn offer_boxed<W: Work>(
-        self: &Arc<Self>,
-        work: Box<W>,
-        handle: bool,
-        offer: Offer<'_>,
-    ) -> Result<CellRef, Refused<W::Closure>> {
-        let ours = offer.is_nobodys_refusal();
-        // SAFETY: by contract.
-        unsafe { self.offer_sized(work, handle, offer) }
-            .map_err(|(reason, work)| self.refuse_offer(reason, ours, work.into_closure()))
-    }
-
-    /// `ours`: the reason that nobody has to hear of.
-    fn refuse_offer<F>(&self, reason: Reason, ours: Option<Reason>, work: F) -> Refused<F> {
-        if ours != Some(reason) {
-            self.ledger.refuse(reason);
-        }
-        Refused::new(reason, Arc::clone(&self.name), work)
-    }
-
-    /// As `offer_borrowing`, for work that is small.
+    /// Puts the work into a cell and the cell into the queue, or gives the work back.
     ///
     /// # Safety
-    /// As there.
+    /// As for `offer_borrowing`.
     #[inline]
-    unsafe fn offer_sized<W: Work>(
+    unsafe fn offer_cell<W: Work>(
         self: &Arc<Self>,
         work: W,
         handle: bool,

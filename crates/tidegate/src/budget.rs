@@ -32,7 +32,7 @@ use crate::sync::Lock;
 /// First come, first served: nobody goes by a heavy one at the head of the line. A weight of 0
 /// is free; more than the whole is refused at once, as `TooHeavy`. Clones are the same budget.
 ///
-/// Price: a short lock to take and one to give back; two boxes for a task.
+/// Price: a short lock to take and one to give back; four small allocations for a task.
 ///
 /// ```
 /// use tidegate::{Budget, Pool, Reason, Shutdown};

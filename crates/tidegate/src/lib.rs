@@ -23,7 +23,6 @@ mod publish;
 mod queue;
 mod ranges;
 mod ring;
-mod stamps;
 mod sync;
 mod text;
 mod watch;
@@ -140,6 +139,8 @@ mod slice;
 mod snapshot;
 #[cfg(not(tidegate_loom))]
 mod spawn;
+#[cfg(not(tidegate_loom))]
+mod stamps;
 #[cfg(not(tidegate_loom))]
 mod steer;
 #[cfg(not(tidegate_loom))]

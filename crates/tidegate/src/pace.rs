@@ -4,13 +4,17 @@
 //! cells travel between cores. So:
 //!
 //! ```text
-//!  on    a worker's last WINDOW tasks were short and came fast, and no submitter waits
+//!  on    most of a worker's last WINDOW tasks were short, they came fast, no submitter waits
 //!        → a submit wakes nobody as long as a worker is active,
 //!          and whoever finds out that another one is active goes to sleep
 //!  off   they were not, or one worker can't keep up (a submitter waits); or the
 //!        supervisor, who looks every LOOK while the mode is on, finds the queue standing
 //!        still behind a long task, or nothing to do
 //! ```
+//!
+//! A machine that takes the core away for a moment makes any task look long, and who leaves the
+//! mode for that pays with a wake-up, which takes cores away from others. So one long sample
+//! decides nothing: two in a row do, and of a window the larger part.
 //!
 //! Only the supervisor's looks bound how long a task can stand behind a long one while a
 //! worker sleeps (R7): two of them. It costs some CPU, which an idle pool does not pay.
@@ -29,9 +33,12 @@ const LONG: Duration = Duration::from_nanos(1_000);
 /// Otherwise it is read once for so many.
 const CLOCK_EVERY: u32 = 32;
 /// Short tasks come fast if a worker gets one at least this often.
-const FAST: Duration = Duration::from_nanos(1_000);
+const FAST: Duration = Duration::from_nanos(2_000);
 /// So many tasks decide.
 const WINDOW: u32 = 256;
+/// Of those, so many must be short, while all together keep the worker busy for no longer than
+/// four short ones each.
+const MOST: u32 = WINDOW / 4 * 3;
 /// How often the supervisor looks.
 const LOOK: Duration = Duration::from_micros(300);
 /// After so many looks without any task the mode ends: the pool is idle.
@@ -49,8 +56,10 @@ pub(crate) struct Stride {
     /// The last tasks were not worth saving a look at the clock.
     long: bool,
     going: bool,
-    /// Tasks in the window, since when, and how long they kept the worker busy.
+    /// Tasks in the window, how many were short, since when, and how long they kept the
+    /// worker busy.
     tasks: u32,
+    short: u32,
     first: u64,
     busy: Duration,
     /// Until when `busy` has been counted.
@@ -125,22 +134,25 @@ impl Stride {
         self.busy += took;
         self.tasks += ran;
         self.going = true;
-        self.long = took > LONG * ran;
-        if submitters_wait || self.long {
+        let was_long = std::mem::replace(&mut self.long, took > LONG * ran);
+        if took <= SHORT * ran {
+            self.short += ran;
+        }
+        if submitters_wait || was_long && self.long {
             self.start_over(now);
             return Turn::Off;
         }
         if self.tasks < WINDOW {
             return Turn::Stay;
         }
-        let short = self.busy <= SHORT * self.tasks;
+        let short = self.short >= MOST && self.busy <= 4 * SHORT * self.tasks;
         let fast = now.since(Ticks(self.first)) <= FAST * self.tasks;
         self.start_over(now);
         if short && fast { Turn::On } else { Turn::Off }
     }
 
     fn start_over(&mut self, now: Ticks) {
-        (self.first, self.tasks, self.busy) = (now.0, 0, Duration::ZERO);
+        (self.first, self.tasks, self.short, self.busy) = (now.0, 0, 0, Duration::ZERO);
     }
 }
 
@@ -199,19 +211,39 @@ mod tests {
         assert_eq!(turn, Turn::On, "250 ns each");
         let (now, turn) = window(&mut stride, now, 9, 0);
         assert_eq!(turn, Turn::Off, "280 ns each");
-        let (now, turn) = window(&mut stride, now, 8, 24);
-        assert_eq!(turn, Turn::On, "with rests, one each microsecond");
-        let (_, turn) = window(&mut stride, now, 8, 25);
+        let (now, turn) = window(&mut stride, now, 8, 56);
+        assert_eq!(turn, Turn::On, "with rests, one each two microseconds");
+        let (_, turn) = window(&mut stride, now, 8, 57);
         assert_eq!(turn, Turn::Off, "too seldom");
     }
 
     #[test]
-    fn a_long_task_or_a_waiting_submitter_turns_it_off_at_once() {
+    fn long_tasks_or_a_waiting_submitter_turn_it_off_at_once() {
         let mut stride = Stride::default();
         stride.begin(after(0));
         assert_eq!(sample(&mut stride, 32), Turn::Stay);
-        assert_eq!(sample(&mut stride, 32 + 33), Turn::Off);
-        assert_eq!(stride.sample(after(66), 32, true), Turn::Off);
+        assert_eq!(sample(&mut stride, 32 + 33), Turn::Stay, "the core may have been away");
+        assert_eq!(stride.sample(after(65 + 2), 1, false), Turn::Off, "two in a row are long");
+        assert_eq!(stride.sample(after(68), 32, true), Turn::Off);
+    }
+
+    #[test]
+    fn a_core_that_is_taken_away_now_and_then_does_not_turn_it_off() {
+        let windows = |away: u64| {
+            let mut stride = Stride::default();
+            stride.start_over(after(0));
+            stride.begin(after(0));
+            let mut now = 0;
+            let mut turn = Turn::Stay;
+            for number in 0..8 {
+                now += if number % 4 == 1 { away } else { 8 };
+                assert_eq!(turn, Turn::Stay);
+                turn = sample(&mut stride, now);
+            }
+            turn
+        };
+        assert_eq!(windows(100), Turn::On, "a quarter was interrupted");
+        assert_eq!(windows(105), Turn::Off, "there must be long tasks among them");
     }
 
     #[test]

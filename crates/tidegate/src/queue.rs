@@ -15,11 +15,13 @@
 //! side, and `head + credit` never falls, so a limit once computed stays valid.
 
 use std::collections::VecDeque;
+#[cfg(not(tidegate_loom))]
 use std::time::Duration;
 
 use crate::job::InlineJob;
 use crate::life::CellRef;
 use crate::ring::{CLOSED, Peek, Ring, SPILLING, Ticket, ticket};
+#[cfg(not(tidegate_loom))]
 use crate::stamps::Stamps;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
@@ -63,6 +65,7 @@ pub(crate) struct Queue {
     /// Accepted through the spill, ever.
     spilled: AtomicU64,
     /// How long they wait; models don't ask.
+    #[cfg(not(tidegate_loom))]
     stamps: Option<Stamps>,
 }
 
@@ -77,6 +80,7 @@ impl Queue {
             suspended: AtomicBool::new(false),
             spill: Lock::new(VecDeque::new()),
             spilled: AtomicU64::new(0),
+            #[cfg(not(tidegate_loom))]
             stamps: None,
         }
     }
@@ -156,6 +160,10 @@ impl Queue {
         }
     }
 
+    #[cfg(tidegate_loom)]
+    fn came(&self, _: u64) {}
+
+    #[cfg(not(tidegate_loom))]
     #[inline(always)]
     fn came(&self, t: u64) {
         if let Some(stamps) = &self.stamps {
@@ -165,12 +173,14 @@ impl Queue {
 
     /// How long the task with this ticket has waited, and for how many it stands, if that is
     /// known.
+    #[cfg(not(tidegate_loom))]
     #[inline(always)]
     pub(crate) fn waited(&self, ticket: Option<u64>) -> Option<(Duration, u64)> {
         self.stamps.as_ref()?.went(ticket?)
     }
 
     /// Whether tasks are so long that each can be watched.
+    #[cfg(not(tidegate_loom))]
     pub(crate) fn watch_all(&self, all: bool) {
         if let Some(stamps) = &self.stamps {
             stamps.watch_all(all);

@@ -279,6 +279,7 @@ impl Ring {
         }
     }
 
+    #[cfg(not(tidegate_loom))]
     pub(crate) fn slots(&self) -> u64 {
         self.mask + 1
     }

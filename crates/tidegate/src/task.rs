@@ -77,8 +77,8 @@ impl Default for Offer<'_> {
 }
 
 impl Offer<'_> {
-    /// A reason for which the pool does not take what it offers to itself: nobody asked.
-    pub(crate) fn is_nobodys_refusal(&self) -> Option<Reason> {
+    /// Refused for this reason, what the pool offers to itself is nobody's refusal.
+    pub(crate) fn uncounted_reason(&self) -> Option<Reason> {
         match (self.patience, self.unwanted) {
             (Patience::Probe, _) => Some(Reason::Full),
             (_, Some(_)) => Some(Reason::Cancelled),

@@ -18,6 +18,7 @@ use crate::queue::Item;
 use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::sync::atomic::fence;
+use crate::sync::snooze;
 use crate::unobserved::UnobservedKind;
 
 /// From here on two more looks at the clock for each task do not matter: its wait in the queue
@@ -118,6 +119,7 @@ impl Worker {
                     core.wake_for_rest();
                     return end;
                 }
+                snooze(5); // whoever is about to publish it may need the core
             }
             let flags = core.flags.load(Acquire);
             let paused = flags & PAUSED != 0;

@@ -35,6 +35,7 @@ const FIXED_ONLY: &[&str] = &[
     "S7_stop_one_worker_after_its_task",
     "S7_stop_one_worker_hard",
     "S7_stop_one_worker_hard_reaches_a_fire_and_forget_task",
+    "T10_memory_stability",
     "W1_each_worker_has_its_own_state",
     "W3_the_roster_shows_idle_running_and_stopping",
     "W3_the_roster_shows_starting",

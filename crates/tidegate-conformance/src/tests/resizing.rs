@@ -23,7 +23,7 @@ pub(crate) fn W4_resize_up_lets_waiting_submitters_in(cx: &Ctx) {
         gate.wait_until_entered(2);
         pool.resize(3 + queue).expect("it grows");
         gate.wait_until_entered(3 + queue);
-        assert_eq!(pool.snapshot().waiting_submitters, 0);
+        eventually("nobody waits", || pool.snapshot().waiting_submitters == 0);
         gate.open();
         waiting.into_iter().for_each(Background::join);
         assert_eq!(pool.snapshot().worker_restarts, 0, "growing is no restart");
