@@ -31,6 +31,7 @@ fn images() -> Snapshot {
     let running = WorkerState::Running { name: "resize", id: TaskId { hi: 1, lo: 2 }, since };
     Snapshot {
         pool: "images".into(),
+        uptime: Duration::from_secs(2),
         accepted: 1_024,
         refused: Refusals { full: 5, would_deadlock: 2, ..Refusals::default() },
         queued: 12,
