@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?;
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let address = listener.local_addr()?;
-    let pool = Pool::builder("factorial").workers(4).queue(64).when_full(WhenFull::Reject).build()?;
+    let pool =
+        Pool::builder("factorial").workers(4).queue(64).when_full(WhenFull::Reject).build()?;
     println!("factorials at {address}");
 
     if port == 0 {

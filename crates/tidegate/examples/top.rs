@@ -1,11 +1,12 @@
 //! The live view over three pools at work: one calm, one overrun, one that fails (feature `top`).
 //!
 //! ```sh
-//! cargo run --example top --features top -p tidegate            # in a terminal; q quits
-//! cargo run --example top --features top -p tidegate -- once    # two frames as plain text
+//! cargo run --example top --features top -p tidegate          # in a terminal; q quits
+//! cargo run --example top --features top -p tidegate </dev/null    # one frame as plain text
 //! ```
 
 use std::error::Error;
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::{Pool, Shutdown, Top, WhenFull};
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let calm = Pool::builder("calm").workers(2).queue(100).build()?;
     let overrun = Pool::builder("overrun").workers(1).queue(50).when_full(WhenFull::Reject);
     let overrun = overrun.build()?;
@@ -38,12 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         })
     };
-    if std::env::args().nth(1).as_deref() == Some("once") {
-        top.frame(100);
+    if std::io::stdin().is_terminal() {
+        top.run()?;
+    } else {
         work(Duration::from_millis(1_200));
         print!("{}", top.frame(100));
-    } else {
-        top.run()?;
     }
     stop.store(true, Relaxed);
     load.join().expect("the load does not panic");

@@ -157,10 +157,10 @@ mod task;
 mod times;
 #[cfg(not(tidegate_loom))]
 mod token;
-#[cfg(not(tidegate_loom))]
-mod unobserved;
 #[cfg(all(feature = "top", not(tidegate_loom)))]
 mod top;
+#[cfg(not(tidegate_loom))]
+mod unobserved;
 #[cfg(not(tidegate_loom))]
 mod wait_error;
 #[cfg(not(tidegate_loom))]

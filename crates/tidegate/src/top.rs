@@ -2,7 +2,10 @@
 //!
 //! A frame is text, made of two snapshots of each pool; `terminal.rs` draws it once a second.
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(tidegate_portable)))]
+mod terminal;
+#[cfg(not(all(target_os = "linux", not(tidegate_portable))))]
+#[path = "top/plain.rs"]
 mod terminal;
 
 use std::fmt::Write as _;
@@ -17,8 +20,10 @@ use crate::snapshot::{PoolState, Snapshot, WorkerState};
 /// A live view of the pools of this process, in a terminal.
 ///
 /// For each pool: how full its queue is, what its workers do, what comes and goes per second,
-/// how long tasks wait and run, and what [`diagnose`](Pool::diagnose) makes of it. It holds no
-/// pool alive, and one that has gone disappears.
+/// how long tasks wait and run, which task runs the longest, and what
+/// [`diagnose`](Pool::diagnose) makes of it. It holds no pool alive, and one that has gone
+/// disappears. Where it is drawn is [`run`](Top::run)'s matter; [`frame`](Top::frame) is text
+/// for any place.
 ///
 /// ```
 /// use tidegate::{Pool, Shutdown, Top};
@@ -73,8 +78,8 @@ impl std::fmt::Debug for Top {
     }
 }
 
-/// Six lines about one pool.
-fn draw(now: &Snapshot, before: &Snapshot) -> [String; 6] {
+/// What one pool looks like.
+fn draw(now: &Snapshot, before: &Snapshot) -> [String; 7] {
     let elapsed = now.uptime.saturating_sub(before.uptime);
     let rate = |now: u64, before: u64| per_second(now.saturating_sub(before), elapsed);
     let diagnosis = now.diagnose_since(before);
@@ -87,7 +92,8 @@ fn draw(now: &Snapshot, before: &Snapshot) -> [String; 6] {
         n => format!(", {n} submitters wait"),
     };
     let busy = 100.0 * now.utilisation_since(before);
-    let (accepted, settled) = (rate(now.accepted, before.accepted), rate(now.settled(), before.settled()));
+    let (accepted, settled) =
+        (rate(now.accepted, before.accepted), rate(now.settled(), before.settled()));
     let failures = |s: &Snapshot| s.failed + s.panicked + s.timed_out + s.abandoned;
     [
         format!("{}  {title}", now.pool),
@@ -109,6 +115,7 @@ fn draw(now: &Snapshot, before: &Snapshot) -> [String; 6] {
             tail(&now.queue_wait.since(&before.queue_wait)),
         ),
         format!("  runs     {}", tail(&now.run_time.since(&before.run_time))),
+        format!("  longest  {}", longest(now)),
     ]
 }
 
@@ -149,6 +156,21 @@ fn states(now: &Snapshot) -> String {
     text
 }
 
+/// What runs for the longest time, and where: who is looked for at 3 a.m.
+fn longest(now: &Snapshot) -> String {
+    let running = now.roster.iter().filter_map(|worker| match worker.state {
+        WorkerState::Running { name, id, since } => Some((since, name, id, worker.id)),
+        _ => None,
+    });
+    match running.max_by_key(|(since, ..)| *since) {
+        Some((since, "", id, worker)) => format!("task {id} for {since:.1?} on worker {worker}"),
+        Some((since, name, id, worker)) => {
+            format!("{name} {id} for {since:.1?} on worker {worker}")
+        }
+        None => "none".to_owned(),
+    }
+}
+
 fn tail(times: &Histogram) -> String {
     match (times.quantile(0.5), times.quantile(0.99)) {
         (Some(middle), Some(end)) => format!("p50 {middle:.0?} p99 {end:.0?}"),
@@ -163,6 +185,8 @@ fn per_second(count: u64, elapsed: Duration) -> u64 {
 #[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
 mod tests {
     use super::*;
+    use crate::ids::{TaskId, WorkerId};
+    use crate::snapshot::WorkerInfo;
 
     #[test]
     fn v4_a_bar_shows_what_is_there() {
@@ -175,8 +199,14 @@ mod tests {
         assert_eq!(bar(u64::MAX, u64::MAX), "#".repeat(24));
     }
 
+    fn running(number: u32, name: &'static str, since: Duration) -> WorkerInfo {
+        let id = TaskId { hi: 0, lo: u64::from(number) };
+        let state = WorkerState::Running { name, id, since };
+        WorkerInfo { id: WorkerId(number), state, started: 1, panicked: 0, restarts: 0 }
+    }
+
     #[test]
-    fn v4_a_pool_is_six_lines_of_text() {
+    fn v4_a_pool_is_seven_lines_of_text() {
         let second = Duration::from_secs(1);
         let before = Snapshot { pool: "images".into(), ..Snapshot::default() };
         let now = Snapshot {
@@ -193,15 +223,17 @@ mod tests {
             waiting_submitters: 2,
             busy: second,
             worker_time: 4 * second,
+            roster: vec![running(1, "", second), running(2, "resize", 3 * second)],
             ..Snapshot::default()
         };
         let lines = draw(&now, &before);
         assert!(lines[0].starts_with("images  "), "{}", lines[0]);
         assert_eq!(lines[1], "  queue    [############............] 200 of 400, 2 submitters wait");
-        assert_eq!(lines[2], "  workers  [] 0 run, 1 idle, 1 STUCK, 3 of 4 live, 25 % busy");
+        assert_eq!(lines[2], "  workers  [RR] 2 run, 1 idle, 1 STUCK, 3 of 4 live, 25 % busy");
         assert_eq!(lines[3], "  per s    200 in, 100 out, 0 refused, 0 failed");
         assert_eq!(lines[4], "  waits    submit none  queue none");
         assert_eq!(lines[5], "  runs     none");
+        assert_eq!(lines[6], "  longest  resize t0-2 for 3.0s on worker 2");
         assert!(draw(&before, &now).iter().all(|line| !line.is_empty()), "the wrong way round");
     }
 }

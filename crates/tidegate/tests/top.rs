@@ -1,14 +1,21 @@
 //! The live view (V4), driven as a person would: in a pseudo-terminal, by keys.
-#![cfg(all(feature = "top", target_os = "linux"))]
+//!
+//! The program in it is the example, run by this test's own file, so that nothing else need be
+//! built: see `the_example`.
+#![cfg(all(feature = "top", target_os = "linux", not(tidegate_portable)))]
+
+#[path = "../examples/top.rs"]
+mod example;
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use tidegate::Top;
 
 /// A hang, not a slow machine.
 const HANG: Duration = Duration::from_secs(60);
@@ -32,7 +39,7 @@ impl Terminal {
         // SAFETY: just opened, and owned by nobody else.
         let (near, far_end) = unsafe { (OwnedFd::from_raw_fd(near), OwnedFd::from_raw_fd(far)) };
         let end = || Stdio::from(far_end.try_clone().unwrap());
-        let child = Command::new(example()).stdin(end()).stdout(end()).spawn().unwrap();
+        let child = the_example().stdin(end()).stdout(end()).spawn().unwrap();
         let (tell, screen) = mpsc::channel();
         let mut output = File::from(near.try_clone().unwrap());
         thread::spawn(move || {
@@ -91,12 +98,21 @@ impl Drop for Terminal {
     }
 }
 
-/// Built beside the tests; by `cargo test` with the feature.
-fn example() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let path = tests.parent().and_then(|deps| deps.parent()).unwrap().join("examples/top");
-    assert!(path.exists(), "{} is missing: cargo build --example top --features top", path.display());
-    path
+const RUN_IT: &str = "TIDEGATE_TEST_RUNS_TOP";
+
+fn the_example() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "runs_for_the_others", "--nocapture"]).env(RUN_IT, "example");
+    command
+}
+
+#[test]
+fn runs_for_the_others() {
+    match std::env::var(RUN_IT).as_deref() {
+        Ok("example") => example::main().unwrap(),
+        Ok("view") => Top::new().run().unwrap(),
+        _ => {}
+    }
 }
 
 #[test]
@@ -104,7 +120,7 @@ fn v4_shows_pools_and_quits_by_a_key() {
     let mut terminal = Terminal::start();
     terminal.wait_for(&["tidegate top, 3 pools", "calm", "queue    [", "workers  [", "q: quit"]);
     // The second frame has rates, and knows what is wrong.
-    terminal.wait_for(&["Saturated", "Failing", "of 50", "refused", "p99"]);
+    terminal.wait_for(&["saturated", "failing", "of 50", "refused", "p99", "longest"]);
     assert!(!terminal.is_as_before(), "keys come at once, and are not shown");
     assert!(terminal.press(b'q').success());
     assert!(terminal.is_as_before(), "the terminal is left as it was");
@@ -120,8 +136,16 @@ fn v4_ctrl_c_is_a_key_too() {
 
 #[test]
 fn v4_without_a_terminal_it_says_so() {
-    let output = Command::new(example()).stdin(Stdio::null()).output().unwrap();
+    let output = the_example().env(RUN_IT, "view").stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("needs a terminal"), "{text}");
+}
+
+#[test]
+fn v4_the_example_prints_a_frame_without_a_terminal() {
+    let output = the_example().stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("tidegate top, 3 pools"), "{text}");
+    assert!(!text.contains('\x1b'), "plain text: {text}");
 }

@@ -1,0 +1,36 @@
+//! Draws frames where a terminal's keys can't be had one by one.
+
+use std::io::{self, BufRead, Write};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::Top;
+
+/// How often it is drawn.
+const EVERY: Duration = Duration::from_secs(1);
+const COLUMNS: usize = 80;
+
+impl Top {
+    /// Draws the pools once a second on standard output, until a line `q` comes or the input
+    /// ends.
+    pub fn run(&mut self) -> io::Result<()> {
+        let (tell, told) = channel();
+        // Ends with the input, or with the line that ends us.
+        thread::Builder::new().name("tidegate-top".into()).spawn(move || {
+            let mut lines = io::stdin().lock().lines().map_while(Result::ok);
+            lines.any(|line| line.trim().eq_ignore_ascii_case("q"));
+            drop(tell);
+        })?;
+        loop {
+            let frame = self.frame(COLUMNS);
+            let mut screen = io::stdout().lock();
+            write!(screen, "\x1b[2J\x1b[H{frame}q and Enter: quit\n")?;
+            screen.flush()?;
+            drop(screen);
+            if told.recv_timeout(EVERY) == Err::<(), _>(RecvTimeoutError::Disconnected) {
+                return Ok(());
+            }
+        }
+    }
+}
