@@ -284,6 +284,7 @@ macro_rules! for_each_test {
         // times.rs
         times::A2_the_wait_in_the_queue_is_measured "A2" [Native] [];
         times::A2_the_run_is_measured_by_name "A2" [Native] [];
+        times::A2_a_shutdown_forgets_no_run "A2" [Native] [];
         times::A2_the_wait_for_room_is_measured "A2" [Native] [];
         times::A2_utilisation_is_the_share_of_time_in_tasks "A2" [Native] [];
         times::A2_a_snapshot_has_the_roster "A2" [Native] [];
@@ -298,6 +299,7 @@ macro_rules! for_each_test {
         diagnosis::V3_short_handed_when_no_thread_can_be_started "V3" [Native] [];
         diagnosis::V3_failing_when_the_share_of_errors_jumps "V3" [Native] [];
         diagnosis::V3_flapping_when_workers_are_lost_again_and_again "V3" [Native] [];
+        diagnosis::V3_flapping_when_the_size_goes_up_and_down "V3" [Native] [];
         diagnosis::V3_starved_when_nothing_arrives "V3" [Native] [];
         diagnosis::V3_overprovisioned_when_workers_are_to_spare "V3" [Native] [];
         diagnosis::V3_suspiciously_fast_when_tasks_do_nothing "V3" [Native] [];
@@ -349,6 +351,7 @@ macro_rules! for_each_test {
         shutdown_calls::S2_every_caller_gets_the_same_report "S2" [Native] [19];
         shutdown_calls::S2_a_stronger_mode_escalates "S2" [Native] [];
         shutdown_calls::S2_a_weaker_mode_changes_nothing "S2" [Native] [];
+        shutdown_calls::S2_a_token_tells_that_the_pool_closes "S2" [Native] [];
         shutdown_calls::S2_from_async_code "S2" [Native] [];
         shutdown_calls::S2_async_inside_a_task_is_an_error "S2" [Native] [];
         shutdown_calls::S3_a_parent_token_is_hard_by_default "S3" [Native] [];

@@ -35,8 +35,8 @@ pub enum Verdict {
     /// At least three tasks failed, panicked, timed out or were abandoned in the window: half
     /// of those that ended; or a tenth, and twice the share of before.
     Failing,
-    /// Workers were lost and started again, at least three times and once per ten seconds,
-    /// those that replace a stuck one not counted.
+    /// Workers were lost and started again, those that replace a stuck one not counted, or the
+    /// pool grew and shrank by turns: at least three times and once per ten seconds.
     Flapping,
     /// The queue is full to three quarters (without a queue: nobody is idle), and in the window
     /// submitters waited, ran their work themselves, or lost or got back some of it: there is
@@ -78,7 +78,7 @@ impl Verdict {
             Verdict::Stuck => "tasks were told to stop, did not, and keep their threads",
             Verdict::Stalled => "tasks wait, and no worker finishes anything",
             Verdict::Failing => "many tasks fail",
-            Verdict::Flapping => "workers are lost and started again and again",
+            Verdict::Flapping => "workers come and go, again and again",
             Verdict::Saturated => "more arrives than the workers can do, and it pushes back",
             Verdict::SuspiciouslyFast => "tasks take no time, as if they did nothing",
             Verdict::Starved => "nothing arrives",
@@ -103,7 +103,9 @@ impl Verdict {
                  that wait for each other; set `task_timeout`"
             }
             Verdict::Failing => "look at the errors, and at what the tasks depend on",
-            Verdict::Flapping => "see the roster for the causes: hooks, worker state, threads",
+            Verdict::Flapping => {
+                "restarts: see the roster for the causes; size: longer `shrink_after`, or a fixed number"
+            }
             Verdict::Saturated => "add workers, shed load (`WhenFull`), or slow the producers",
             Verdict::SuspiciouslyFast => "check that the tasks do their work and skip nothing",
             Verdict::Starved => "check the producers, unless there is nothing to do",

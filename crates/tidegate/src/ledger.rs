@@ -158,6 +158,7 @@ pub(crate) struct Ledger {
     pub(crate) drop_panics: AtomicU64,
     pub(crate) hook_panics: AtomicU64,
     pub(crate) restarts: AtomicU64,
+    pub(crate) size_turns: AtomicU64,
     /// Callbacks that have yet to run or to return.
     pub(crate) callbacks: AtomicU64,
 }

@@ -112,6 +112,7 @@ impl Core {
             drop_panics: read(&ledger.drop_panics),
             hook_panics: read(&ledger.hook_panics),
             worker_restarts: read(&ledger.restarts),
+            size_turns: read(&ledger.size_turns),
             workers: self.target() as u64,
             live_workers: live,
             idle_workers: self.lot.idle().min(live),

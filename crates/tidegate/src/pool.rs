@@ -25,7 +25,7 @@ use crate::snapshot::{PoolState, Snapshot, WorkerInfo};
 use crate::stream::Completions;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::{Offer, Task};
-use crate::token::Registration;
+use crate::token::{Registration, Token};
 use crate::unobserved::UnobservedKind;
 
 /// A bounded set of worker threads that owns the work it accepts.
@@ -222,6 +222,25 @@ impl<S> Pool<S> {
     /// room are refused with `Closed`.
     pub fn close(&self) {
         self.core().close();
+    }
+
+    /// A token that is cancelled when the pool closes, whoever does that: [`close`](Pool::close),
+    /// a shutdown, a signal, its parent, the drop of the last `Pool`. Wait for it, await it, or
+    /// give it to those who produce the work. Cancelling it closes nothing.
+    ///
+    /// ```
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("service").workers(2).build()?;
+    /// let closed = pool.closed();
+    /// let main = std::thread::spawn(move || closed.wait()); // until somebody ends it
+    /// pool.shutdown(Shutdown::default())?;
+    /// main.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn closed(&self) -> Token {
+        self.core().closed.child()
     }
 
     /// Waits until everything accepted is settled and every callback has returned. On a

@@ -14,7 +14,7 @@ use crate::pool::Pool;
 use crate::roster::Roster;
 use crate::settings::{SettingError, Settings};
 use crate::sizing::{Load, Rules, Sizer};
-use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// Why a pool could not be resized.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,5 +209,10 @@ impl Core {
         let before = self.target();
         roster.new_places = (roster.new_places + workers).saturating_sub(before);
         self.target.store(workers, SeqCst);
+        if workers != before {
+            let grows = workers > before;
+            let turned = roster.grew.replace(grows).is_some_and(|grew| grew != grows);
+            self.ledger.size_turns.fetch_add(u64::from(turned), Relaxed);
+        }
     }
 }

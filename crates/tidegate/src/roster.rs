@@ -52,6 +52,8 @@ pub(crate) struct Roster {
     pub(crate) limits: Workers,
     /// Places that the pool has grown by and that nobody has taken yet.
     pub(crate) new_places: usize,
+    /// Whether the last change was to more; None before the first.
+    pub(crate) grew: Option<bool>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) ended: VecDeque<WorkerInfo>,
     next_id: u32,
@@ -94,6 +96,7 @@ impl Roster {
         Roster {
             limits,
             new_places: 0,
+            grew: None,
             entries: Vec::new(),
             ended: VecDeque::new(),
             next_id: 0,

@@ -74,6 +74,8 @@ pub struct Snapshot {
     pub hook_panics: u64,
     /// Workers started again after one was lost.
     pub worker_restarts: u64,
+    /// How often the pool grew after it had shrunk, or shrank after it had grown.
+    pub size_turns: u64,
     /// How many workers there should be.
     pub workers: u64,
     /// Workers that are alive and not stuck.
@@ -192,6 +194,7 @@ impl fmt::Display for Snapshot {
             ("on caller", self.on_caller),
             ("nested", self.nested),
             ("worker restarts", self.worker_restarts),
+            ("turns in size", self.size_turns),
             ("late returns", self.late_returns),
             ("items", self.items),
             ("callback panics", self.callback_panics),

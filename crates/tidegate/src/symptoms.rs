@@ -16,7 +16,7 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 /// So long no task may end while nobody knows how long they take.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 const FEW_FAILURES: u64 = 3;
-const FEW_RESTARTS: u64 = 3;
+const FEW_CHANGES: u64 = 3;
 const SELDOM: Duration = Duration::from_secs(10);
 const MANY_TASKS: u64 = 100;
 const NO_TIME: Duration = Duration::from_micros(1);
@@ -50,6 +50,7 @@ struct Seen<'a> {
     failures: u64,
     failing_before: f64,
     restarts: u64,
+    size_turns: u64,
     /// Refused or pushed out for want of room.
     turned_away: u64,
     on_caller: u64,
@@ -81,6 +82,7 @@ impl<'a> Seen<'a> {
             failing_before: share(failed(before), before.completed),
             // A stuck worker is replaced by a start that is counted as well.
             restarts: since(|s| s.worker_restarts).saturating_sub(since(|s| s.abandoned)),
+            size_turns: since(|s| s.size_turns),
             turned_away: sum(&[full, late, evicted]),
             on_caller: since(|s| s.on_caller),
             waited: now.submit_wait.sum().saturating_sub(before.submit_wait.sum()),
@@ -144,8 +146,11 @@ impl<'a> Seen<'a> {
     }
 
     fn is_flapping(&self) -> bool {
-        let seldom = SELDOM.saturating_mul(u32::try_from(self.restarts).unwrap_or(u32::MAX));
-        self.restarts >= FEW_RESTARTS && self.elapsed <= seldom
+        let often = |count: u64| {
+            let seldom = SELDOM.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+            count >= FEW_CHANGES && self.elapsed <= seldom
+        };
+        often(self.restarts) || often(self.size_turns)
     }
 
     fn is_saturated(&self) -> bool {
@@ -249,6 +254,9 @@ impl<'a> Seen<'a> {
                 add("live", count(now.live_workers));
                 add("stuck", count(now.stuck));
                 add("restarts", count(self.restarts));
+                if verdict == Verdict::Flapping {
+                    add("turns in size", count(self.size_turns));
+                }
                 if let Some(cause) = self.cause() {
                     add("because", Measure::Text(cause));
                 }
@@ -496,6 +504,16 @@ mod tests {
             |seconds| Snapshot { uptime: MINUTE + Duration::from_secs(seconds), ..restarts(3) };
         check(&before(), &later(30), &[Verdict::Flapping]);
         check(&before(), &later(31), &[]);
+    }
+
+    #[test]
+    fn v3_flapping_is_a_size_that_goes_up_and_down() {
+        let turns = |size_turns| Snapshot { size_turns, ..now() };
+        check(&before(), &turns(3), &[Verdict::Flapping]);
+        check(&before(), &turns(2), &[]);
+        let before = Snapshot { size_turns: 7, ..before() };
+        check(&before, &turns(9), &[]);
+        check(&before, &Snapshot { worker_restarts: 2, ..turns(9) }, &[]);
     }
 
     #[test]

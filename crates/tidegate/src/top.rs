@@ -40,6 +40,8 @@ use crate::snapshot::{PoolState, Snapshot, WorkerState};
 #[derive(Default)]
 pub struct Top {
     pools: Vec<(Weak<Core>, Snapshot)>,
+    /// There was one to show.
+    had_any: bool,
 }
 
 impl Top {
@@ -51,13 +53,15 @@ impl Top {
 
     /// Shows this pool as well.
     pub fn add<S>(&mut self, pool: &Pool<S>) {
+        self.had_any = true;
         self.pools.push((Arc::downgrade(pool.core()), pool.core().snapshot()));
     }
 
     /// The pools as text of this many columns; rates are since the last frame.
     pub fn frame(&mut self, width: usize) -> String {
         self.pools.retain(|(core, _)| core.strong_count() > 0);
-        let mut frame = format!("tidegate top, {} pools\n", self.pools.len());
+        let (count, s) = (self.pools.len(), if self.pools.len() == 1 { "" } else { "s" });
+        let mut frame = format!("tidegate top, {count} pool{s}\n");
         for (core, before) in &mut self.pools {
             let Some(core) = core.upgrade() else { continue };
             let now = core.snapshot();
@@ -69,6 +73,12 @@ impl Top {
             *before = now;
         }
         frame
+    }
+
+    /// As of the last frame.
+    fn all_have_stopped(&self) -> bool {
+        let stopped = |state| matches!(state, PoolState::Stopped { .. });
+        self.had_any && self.pools.iter().all(|(_, last)| stopped(last.state))
     }
 }
 

@@ -147,11 +147,13 @@ impl Worker {
                         every = self.read_clock(&mut stride, ran);
                         ran = 0;
                     }
-                    if let Err(cause) = self.run(item) {
+                    let result = self.run(item);
+                    ran += 1;
+                    if let Err(cause) = result {
+                        self.note_runs(&stride, core.clock.now(), ran);
                         core.wake_for_rest();
                         return End::Failed(cause);
                     }
-                    ran += 1;
                     if due && core.pace.is_short() && self.step_aside() {
                         self.note_runs(&stride, core.clock.now(), ran);
                         self.sleep_awhile(0, true);
@@ -247,15 +249,15 @@ impl Worker {
         let core = &*self.core;
         core.lobby.wake_first();
         core.settled();
-        if core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained() {
-            // The others may be asleep: they, too, have to notice.
-            core.lot.kick_all();
-            return Some(End::Ordered("shutdown"));
-        }
         match ran {
             0 => {}
             1..=4 => self.note_runs(stride, core.clock.now(), ran),
             _ => self.turn(stride, core.clock.now(), ran),
+        }
+        if core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained() {
+            // The others may be asleep: they, too, have to notice.
+            core.lot.kick_all();
+            return Some(End::Ordered("shutdown"));
         }
         let was_busy = ran > 4 || stride.is_going();
         let aside = core.pace.is_short() && self.step_aside();

@@ -1,7 +1,7 @@
 //! The live view (V4), driven as a person would: in a pseudo-terminal, by keys.
 //!
 //! The program in it is the example, run by this test's own file, so that nothing else need be
-//! built: see `the_example`.
+//! built: see `playing`.
 #![cfg(all(feature = "top", target_os = "linux", not(tidegate_portable)))]
 
 #[path = "../examples/top.rs"]
@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::Top;
+use tidegate::{Pool, Shutdown, Top};
 
 /// A hang, not a slow machine.
 const HANG: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start() -> Terminal {
+    fn start(what: &str) -> Terminal {
         let (mut near, mut far) = (0, 0);
         let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
         let null = std::ptr::null_mut();
@@ -39,7 +39,7 @@ impl Terminal {
         // SAFETY: just opened, and owned by nobody else.
         let (near, far_end) = unsafe { (OwnedFd::from_raw_fd(near), OwnedFd::from_raw_fd(far)) };
         let end = || Stdio::from(far_end.try_clone().unwrap());
-        let child = the_example().stdin(end()).stdout(end()).spawn().unwrap();
+        let child = playing(what).stdin(end()).stdout(end()).spawn().unwrap();
         let (tell, screen) = mpsc::channel();
         let mut output = File::from(near.try_clone().unwrap());
         thread::spawn(move || {
@@ -71,6 +71,10 @@ impl Terminal {
 
     fn press(&mut self, key: u8) -> ExitStatus {
         self.keys.write_all(&[key]).unwrap();
+        self.end()
+    }
+
+    fn end(&mut self) -> ExitStatus {
         let deadline = Instant::now() + HANG;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -98,26 +102,34 @@ impl Drop for Terminal {
     }
 }
 
-const RUN_IT: &str = "TIDEGATE_TEST_RUNS_TOP";
+const PART: &str = "TIDEGATE_TEST_PLAYS";
 
-fn the_example() -> Command {
+/// This test's own file, playing one of the parts below.
+fn playing(what: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "runs_for_the_others", "--nocapture"]).env(RUN_IT, "example");
+    command.args(["--exact", "plays_for_the_others", "--nocapture"]).env(PART, what);
     command
 }
 
 #[test]
-fn runs_for_the_others() {
-    match std::env::var(RUN_IT).as_deref() {
-        Ok("example") => example::main().unwrap(),
-        Ok("view") => Top::new().run().unwrap(),
+fn plays_for_the_others() {
+    match std::env::var(PART).as_deref() {
+        Ok("the example") => example::main().unwrap(),
+        Ok("no pool") => Top::new().run().unwrap(),
+        Ok("a stopped pool") => {
+            let pool = Pool::builder("over").workers(1).build().unwrap();
+            let mut top = Top::new();
+            top.add(&pool);
+            pool.shutdown(Shutdown::default()).unwrap();
+            top.run().unwrap();
+        }
         _ => {}
     }
 }
 
 #[test]
 fn v4_shows_pools_and_quits_by_a_key() {
-    let mut terminal = Terminal::start();
+    let mut terminal = Terminal::start("the example");
     terminal.wait_for(&["tidegate top, 3 pools", "calm", "queue    [", "workers  [", "q: quit"]);
     // The second frame has rates, and knows what is wrong.
     terminal.wait_for(&["saturated", "failing", "of 50", "refused", "p99", "longest"]);
@@ -128,15 +140,43 @@ fn v4_shows_pools_and_quits_by_a_key() {
 
 #[test]
 fn v4_ctrl_c_is_a_key_too() {
-    let mut terminal = Terminal::start();
-    terminal.wait_for(&["tidegate top"]);
+    let mut terminal = Terminal::start("no pool");
+    terminal.wait_for(&["tidegate top, 0 pools"]);
     assert!(terminal.press(3).success());
     assert!(terminal.is_as_before());
 }
 
 #[test]
+fn v4_it_ends_with_the_last_pool() {
+    let mut terminal = Terminal::start("a stopped pool");
+    assert!(terminal.end().success());
+    assert!(terminal.is_as_before());
+}
+
+#[test]
+fn v4_pools_that_are_gone_disappear() {
+    let (stays, goes) = (Pool::builder("stays").workers(1), Pool::builder("goes").workers(1));
+    let (stays, goes) = (stays.build().unwrap(), goes.build().unwrap());
+    let mut top = Top::new();
+    top.add(&stays);
+    top.add(&goes);
+    assert!(top.frame(80).contains("2 pools"));
+    drop(goes); // it ends in the background
+    let deadline = Instant::now() + HANG;
+    loop {
+        let frame = top.frame(80);
+        if !frame.contains("goes") {
+            assert!(frame.contains("1 pool\n") && frame.contains("stays"), "{frame}");
+            return;
+        }
+        assert!(Instant::now() < deadline, "still there:\n{frame}");
+        thread::yield_now();
+    }
+}
+
+#[test]
 fn v4_without_a_terminal_it_says_so() {
-    let output = the_example().env(RUN_IT, "view").stdin(Stdio::null()).output().unwrap();
+    let output = playing("no pool").stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("needs a terminal"), "{text}");
@@ -144,7 +184,7 @@ fn v4_without_a_terminal_it_says_so() {
 
 #[test]
 fn v4_the_example_prints_a_frame_without_a_terminal() {
-    let output = the_example().stdin(Stdio::null()).output().unwrap();
+    let output = playing("the example").stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("tidegate top, 3 pools"), "{text}");
     assert!(!text.contains('\x1b'), "plain text: {text}");

@@ -251,6 +251,25 @@ pub(crate) fn V3_flapping_when_workers_are_lost_again_and_again(cx: &Ctx) {
     busy.open();
 }
 
+pub(crate) fn V3_flapping_when_the_size_goes_up_and_down(cx: &Ctx) {
+    let (pool, hand) = opened(cx);
+    let busy = occupy(&pool, 1);
+    let there_are = |workers: usize| {
+        pool.resize(workers).expect("it is not closing");
+        eventually("they have come or gone", || pool.snapshot().live_workers == workers as u64);
+    };
+    for more in 1..=2 {
+        there_are(WORKERS + more);
+        there_are(WORKERS);
+    }
+    assert_eq!(pool.snapshot().size_turns, 3, "up, down, up, down");
+    hand.advance(SECOND);
+    assert_only(&pool.diagnose(), Verdict::Flapping);
+    hand.advance(SECOND);
+    assert_only(&pool.diagnose(), Verdict::Healthy);
+    busy.open();
+}
+
 pub(crate) fn V3_starved_when_nothing_arrives(cx: &Ctx) {
     let (pool, hand) = opened(cx);
     hand.advance(SECOND);

@@ -48,6 +48,29 @@ pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
     }
 }
 
+pub(crate) fn S2_a_token_tells_that_the_pool_closes(cx: &Ctx) {
+    type End = fn(Pool, &Token);
+    let ends: [End; 4] = [
+        |pool, _| pool.close(),
+        |pool, _| drop(pool.shutdown(Shutdown::hard()).expect("outside the pool")),
+        |_, parent| parent.cancel(),
+        |pool, _| drop(pool),
+    ];
+    for end in ends {
+        let parent = Token::new();
+        let pool = cx.builder().parent(&parent).build().expect("the pool starts");
+        let (closed, again) = (pool.closed(), pool.closed());
+        let waiter = in_background(move || closed.wait());
+        let alone = pool.closed();
+        alone.cancel();
+        assert_eq!(pool.state(), PoolState::Running, "a token of ours closes nothing");
+        assert!(!again.is_cancelled(), "nor cancels another one");
+        end(pool, &parent);
+        waiter.join();
+        assert!(again.is_cancelled());
+    }
+}
+
 pub(crate) fn S2_a_stronger_mode_escalates(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
     let (_gate, running) = occupy_obediently(&pool, cx.workers());

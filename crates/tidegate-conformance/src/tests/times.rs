@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Clock, Histogram, ManualClock, Pool, WorkerState};
+use tidegate::{Clock, Histogram, ManualClock, Pool, Shutdown, WorkerState};
 
 use crate::Ctx;
 use crate::kit::{Gate, eventually, idle, in_background, occupy, value};
@@ -72,6 +72,16 @@ pub(crate) fn A2_the_run_is_measured_by_name(cx: &Ctx) {
     assert_eq!(names, ["long", "longer"]);
     assert_all_took(&now.tasks[0].run_time, 3 * SECOND, 1);
     assert_all_took(&now.tasks[1].run_time, 9 * SECOND, 1);
+}
+
+pub(crate) fn A2_a_shutdown_forgets_no_run(cx: &Ctx) {
+    const TASKS: u64 = 1_000;
+    let pool = cx.builder().queue(TASKS as usize).build().expect("the pool starts");
+    for _ in 0..TASKS {
+        pool.spawn(|| ()).expect("there is room");
+    }
+    pool.shutdown(Shutdown::light()).expect("outside the pool");
+    assert_eq!(pool.snapshot().run_time.count(), TASKS);
 }
 
 pub(crate) fn A2_the_wait_for_room_is_measured(cx: &Ctx) {

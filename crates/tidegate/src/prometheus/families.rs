@@ -91,6 +91,12 @@ pub(super) const POOL: &[Family<Snapshot>] = &[
         |pool, out| out.count(pool.worker_restarts),
     ),
     family(
+        "tidegate_size_turns_total",
+        Counter,
+        "Times the pool grew after it had shrunk, or shrank after it had grown.",
+        |pool, out| out.count(pool.size_turns),
+    ),
+    family(
         "tidegate_worker_busy_seconds_total",
         Counter,
         "Time of workers in tasks, all together.",

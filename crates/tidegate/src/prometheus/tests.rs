@@ -52,6 +52,7 @@ fn images() -> Snapshot {
         drop_panics: 2,
         hook_panics: 3,
         worker_restarts: 6,
+        size_turns: 2,
         workers: 4,
         live_workers: 3,
         idle_workers: 1,

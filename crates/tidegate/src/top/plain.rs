@@ -12,8 +12,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const COLUMNS: usize = 80;
 
 impl Top {
-    /// Draws the pools once a second on standard output, until a line `q` comes or the input
-    /// ends.
+    /// Draws the pools once a second on standard output, until a line `q` comes, the input
+    /// ends, or the last pool has stopped.
     pub fn run(&mut self) -> io::Result<()> {
         let (tell, told) = channel();
         // Ends with the input, or with the line that ends us.
@@ -28,6 +28,9 @@ impl Top {
             write!(screen, "\x1b[2J\x1b[H{frame}q and Enter: quit\n")?;
             screen.flush()?;
             drop(screen);
+            if self.all_have_stopped() {
+                return Ok(()); // the reader stays until there is something to read
+            }
             if told.recv_timeout(EVERY) == Err::<(), _>(RecvTimeoutError::Disconnected) {
                 return Ok(());
             }

@@ -13,7 +13,8 @@ const COLUMNS: usize = 80;
 
 impl Top {
     /// Draws the pools once a second in the terminal of this process, until `q` or Ctrl-C is
-    /// pressed or its input ends. The terminal is as it was afterwards, also after a panic.
+    /// pressed, its input ends, or the last pool has stopped. The terminal is as it was
+    /// afterwards.
     ///
     /// An error if standard input is no terminal.
     pub fn run(&mut self) -> io::Result<()> {
@@ -29,6 +30,9 @@ impl Top {
             text.push_str("\x1b[2mq: quit\x1b[0m\x1b[K\x1b[J");
             screen.write_all(text.as_bytes())?;
             screen.flush()?;
+            if self.all_have_stopped() {
+                return Ok(());
+            }
             let mut key = [0];
             if raw.key_within(EVERY)? && (keys.read(&mut key)? == 0 || is_quit(key[0])) {
                 return Ok(());
