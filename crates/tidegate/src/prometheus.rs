@@ -42,7 +42,7 @@ use page::{Page, clean};
 /// until its last [`Pool`] is dropped and what it had accepted has drained.
 ///
 /// The number of series is bounded: 100 per pool, 18 more for each name of a task, of which 65
-/// are kept apart (64, and `other`): at most 1,270. A budget has 5.
+/// are kept apart (64, and `other`): at most 1,271. A budget has 5.
 ///
 /// `ops/` in the repository has alert rules and a Grafana dashboard for these names.
 ///

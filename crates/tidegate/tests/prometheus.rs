@@ -371,12 +371,12 @@ fn v1_the_number_of_series_is_bounded() -> TestResult {
     let exporter = Exporter::new();
     exporter.add(&pool)?;
     let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
-    assert_eq!(series(&exporter.render()), 100);
+    assert_eq!(series(&exporter.render()), 101);
     for n in 0..200 {
         let name = Box::leak(format!("task {n}").into_boxed_str());
         pool.task(name).submit(|_| ())?.wait()?;
     }
-    assert_eq!(series(&exporter.render()), 1_270);
+    assert_eq!(series(&exporter.render()), 1_271);
     exporter.add_budget(&Budget::new("gone", 1))?;
     let budget = Budget::new("kept", 1);
     exporter.add_budget(&budget)?;
@@ -417,6 +417,7 @@ fn v1_abandoned_tasks_and_stuck_workers_are_gauges() -> TestResult {
 const ALERTS: &str = include_str!("../../../ops/alerts.yml");
 const ALERTS_TEST: &str = include_str!("../../../ops/alerts_test.yml");
 const DASHBOARD: &str = include_str!("../../../ops/dashboard.json");
+const OPERATE: &str = include_str!("../../../docs/operate.md");
 
 /// What a file may ask for: the labels of each name, and their values.
 type Known = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
@@ -508,6 +509,26 @@ fn v1_alerts_and_dashboard_use_only_what_exists() -> TestResult {
     ] {
         assert_eq!(complaints(bad, &known).len(), 1, "{bad}");
     }
+    Ok(())
+}
+
+#[test]
+fn v1_the_document_names_every_metric_and_every_alert() -> TestResult {
+    let complaints = complaints(OPERATE, &known()?);
+    assert!(complaints.is_empty(), "docs/operate.md: {complaints:#?}");
+    for name in read(&busy_page()?)?.into_keys() {
+        assert!(OPERATE.contains(&format!("`{name}`")), "docs/operate.md does not name {name}");
+    }
+    let mut rules = 0;
+    for (rule, severity) in ALERTS.split("- alert: ").skip(1).map(|rule| {
+        let severity = rule.split_once("severity: ").map_or("", |(_, rest)| word(rest));
+        (word(rule), severity)
+    }) {
+        let row = format!("\n| {rule} | {severity} | ");
+        assert!(OPERATE.contains(&row), "docs/operate.md has no row{row}");
+        rules += 1;
+    }
+    assert_eq!(OPERATE.matches("\n| Tidegate").count(), rules, "it names an alert we do not have");
     Ok(())
 }
 

@@ -85,6 +85,7 @@ fn repository() -> Vec<File> {
                     walk(root, &path, found);
                 }
             } else if !name.ends_with(".lock")
+                && name != ".git" // of a worktree
                 && let Ok(text) = fs::read_to_string(&path)
             {
                 let path = path.strip_prefix(root).expect("below the root").to_string_lossy();

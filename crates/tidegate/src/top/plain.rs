@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
 use super::Top;
+use crate::spawn;
 
 /// How often it is drawn.
 const EVERY: Duration = Duration::from_secs(1);
@@ -17,11 +17,12 @@ impl Top {
     pub fn run(&mut self) -> io::Result<()> {
         let (tell, told) = channel();
         // Ends with the input, or with the line that ends us.
-        thread::Builder::new().name("tidegate-top".into()).spawn(move || {
+        let read = move || {
             let mut lines = io::stdin().lock().lines().map_while(Result::ok);
             lines.any(|line| line.trim().eq_ignore_ascii_case("q"));
             drop(tell);
-        })?;
+        };
+        spawn::spawn("tidegate-top".to_owned(), None, None, read)?;
         loop {
             let frame = self.frame(COLUMNS);
             let mut screen = io::stdout().lock();
