@@ -263,6 +263,7 @@ macro_rules! for_each_test {
         // budgets.rs
         budgets::B1_queued_work_is_paid_for "B1" [Native] [11];
         budgets::B1_it_comes_back_on_every_ending "B1" [Native] [];
+        budgets::B1_a_budget_named_twice_is_taken_once "B1" [Native] [];
         budgets::B1_without_permits_the_policy_decides "B1" [Native] [];
         budgets::B1_nobody_goes_by_a_heavy_one "B1" [Native] [];
         budgets::hazard_55_whoever_leaves_the_head_passes_the_turn_on "B1" [Native] [55];
@@ -400,6 +401,7 @@ macro_rules! for_each_test {
         resizing::W4_resize_between_numbers_and_ranges "W4" [Native] [];
         resizing::W4_resize_says_what_is_wrong "W4" [Native] [];
         resizing::W4_resizing_under_load_loses_nothing "W4" [Native] [];
+        resizing::W4_a_resize_is_not_undone "W4" [Native] [];
         resizing::hazard_30_deciders_never_go_below_the_minimum "hazard" [Native] [30];
         resizing::hazard_34_a_burst_leaves_no_threads_behind "hazard" [Native, NamedThreads] [34];
         resizing::hazard_87_resize_races_with_shutdown "hazard" [Native] [87];

@@ -9,14 +9,17 @@
 //! ```
 
 use std::error::Error;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use tidegate::{Cx, Pool, Shutdown, Stop, WhenFull};
 
 const LIMIT: Duration = Duration::from_secs(2);
+/// Bytes of a request.
+const LONGEST: u64 = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let port = std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?;
@@ -49,31 +52,60 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A thread per connection; the work is done by the pool.
+/// A thread per connection, which only waits; the work is done by the pool.
 fn serve(listener: &TcpListener, pool: &Pool) -> io::Result<()> {
+    let (tell, quit) = mpsc::channel();
+    let address = listener.local_addr()?;
     for connection in listener.incoming() {
-        let mut connection = connection?;
-        let mut line = String::new();
-        BufReader::new(connection.try_clone()?).read_line(&mut line)?;
-        let request = line.trim().to_owned();
-        if request == "quit" {
-            return writeln!(connection, "bye");
+        if quit.try_recv().is_ok() {
+            return Ok(());
         }
-        let pool = pool.clone();
+        let (pool, tell) = (pool.clone(), tell.clone());
         thread::spawn(move || {
-            let answer = answer(&pool, &request).unwrap_or_else(|error| format!("error: {error}"));
-            // Fails if the client has gone: then nobody wants to know.
-            let _ = writeln!(connection, "{answer}");
+            // A client that goes away or sends rubbish is its own business.
+            if connection.and_then(|connection| talk(&connection, &pool)).unwrap_or(false) {
+                let _ = tell.send(());
+                let _ = TcpStream::connect(address); // for the listener to look
+            }
         });
     }
     Ok(())
 }
 
-fn answer(pool: &Pool, request: &str) -> Result<String, Box<dyn Error>> {
+/// One request; true if it was `quit`.
+fn talk(mut connection: &TcpStream, pool: &Pool) -> io::Result<bool> {
+    connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut line = String::new();
+    BufReader::new(connection.take(LONGEST)).read_line(&mut line)?;
+    if line.trim() == "quit" {
+        writeln!(connection, "bye")?;
+        return Ok(true);
+    }
+    let answer = answer(connection, pool, line.trim());
+    let answer = answer.unwrap_or_else(|error| format!("error: {error}"));
+    writeln!(connection, "{answer}")?;
+    Ok(false)
+}
+
+fn answer(client: &TcpStream, pool: &Pool, request: &str) -> Result<String, Box<dyn Error>> {
     let n: u32 = request.parse().map_err(|error| format!("{request:?} is no number: {error}"))?;
     // Refused (the queue is full, the service stops): `?` says so in words.
     let task = pool.task("factorial").timeout(LIMIT).submit_result(move |cx| factorial(n, cx))?;
-    Ok(task.wait()?)
+    let mut task = task.cancel_on_drop();
+    loop {
+        if let Some(outcome) = task.wait_timeout(Duration::from_millis(50)) {
+            return Ok(outcome?);
+        }
+        if has_hung_up(client) {
+            return Err("nobody wants to know".into()); // and the drop cancels it
+        }
+    }
+}
+
+fn has_hung_up(client: &TcpStream) -> bool {
+    let looked = client.set_nonblocking(true).and_then(|()| client.peek(&mut [0]));
+    let _ = client.set_nonblocking(false);
+    matches!(looked, Ok(0)) || looked.is_err_and(|e| e.kind() != io::ErrorKind::WouldBlock)
 }
 
 /// n! in decimal digits, least first, and then turned round; leaves early when it is told to.

@@ -78,7 +78,8 @@ fn take(stream: TcpStream, pool: &Pool, exporter: &Exporter) -> io::Result<()> {
 }
 
 fn path_of(stream: &TcpStream) -> io::Result<String> {
-    let mut lines = BufReader::new(stream).lines();
+    const LONGEST: u64 = 8 * 1_024;
+    let mut lines = BufReader::new(stream.take(LONGEST)).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
     while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     Ok(first.split(' ').nth(1).unwrap_or("/").to_owned())

@@ -72,6 +72,14 @@ impl Clock {
         matches!(self.0, Source::System(_))
     }
 
+    /// Whoever waits for a time of this one can wait for it by the other.
+    pub(crate) fn goes_with(&self, other: &Clock) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Manual(one), Source::Manual(two)) => Arc::ptr_eq(one, two),
+            _ => self.is_real() && other.is_real(),
+        }
+    }
+
     /// A clock that stands still until [`ManualClock::advance`] moves it.
     pub fn manual() -> (Clock, ManualClock) {
         let hand = Arc::new(Hand { state: Mutex::new((ORIGIN, Vec::new())) });

@@ -23,8 +23,9 @@ use crate::sync::Lock;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Fewer workers live than there should be, and it stays so: they were missing at the
-    /// beginning of the window too, or fewer are on their way than are missing.
+    /// Fewer workers live than there should be, and it stays so: fewer are on their way than are
+    /// missing; or they were missing at the beginning of the window too, and one failed to start
+    /// or none has come for ten seconds.
     ShortHanded,
     /// Abandoned tasks have not returned, and keep their threads.
     Stuck,

@@ -107,7 +107,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// How many there were.
+    /// How many there were, as far as they are measured or stood for by a sample.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()

@@ -7,14 +7,13 @@
 use std::sync::{Arc, Weak};
 
 use crate::admission::Patience;
-use crate::budget::{Budget, Look, Permit};
+use crate::budget::{Budget, Permit};
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::decide::{self, OnFull};
 use crate::frames;
 use crate::job::Work;
-use crate::parker::with_parker;
 use crate::refused::{Reason, Refused};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::SeqCst;
@@ -26,9 +25,13 @@ use crate::token::Listener;
 pub(crate) struct Wants(Vec<(Budget, u64)>);
 
 impl Wants {
+    /// One budget is taken once, however often it is named: a second wait for it would be a
+    /// wait for ourselves.
     pub(crate) fn add(&mut self, budget: &Budget, weight: u64) {
-        self.0.push((budget.clone(), weight));
-        self.0.sort_by_key(|(budget, _)| budget.address());
+        match self.0.binary_search_by_key(&budget.address(), |(budget, _)| budget.address()) {
+            Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(weight),
+            Err(at) => self.0.insert(at, (budget.clone(), weight)),
+        }
     }
 }
 
@@ -49,7 +52,7 @@ impl Hold {
 
     fn count(&self, held: bool) {
         for permit in &self.permits {
-            permit.budget().count_abandoned(permit.weight(), held);
+            permit.budget().pot().count_abandoned(permit.weight(), held);
         }
     }
 
@@ -135,7 +138,7 @@ impl Core {
         }
         let began = self.clock.now();
         for (budget, weight) in wants {
-            match budget.try_take(*weight) {
+            match budget.pot().try_take(*weight) {
                 Ok(()) => {}
                 Err(Reason::OverBudget) => {
                     let may_wait = offer.patience != Patience::Try;
@@ -170,31 +173,24 @@ impl Core {
         deadline: Ticks,
         token: Option<&crate::token::Token>,
     ) -> Result<(), Reason> {
-        let Some(mut place) = budget.enter(weight)? else { return Ok(()) };
-        with_parker(|parker, waker| {
-            let register =
-                |token: &crate::token::Token| token.register(Listener::Waker(waker.clone()));
-            let _when_cancelled = token.map(register);
-            let _when_closed = register(&self.closed);
-            loop {
-                if self.queue.is_closed() {
-                    return Err(Reason::Closed);
-                }
-                if token.is_some_and(crate::token::Token::is_cancelled) {
-                    return Err(Reason::Cancelled);
-                }
-                let due = match place.look(waker) {
-                    Look::Served => return Ok(()),
-                    Look::TooHeavy => return Err(Reason::TooHeavy),
-                    Look::Waiting(due) => due,
-                };
-                let now = self.clock.now();
-                if now >= deadline {
-                    return Err(Reason::TimedOut);
-                }
-                budget.park(parker, &self.clock, deadline, due);
-            }
-        })
+        self.ledger.budget_waiters.fetch_add(1, SeqCst);
+        let cancelled = || token.is_some_and(crate::token::Token::is_cancelled);
+        let taken = budget.pot().wait_for(
+            weight,
+            &self.clock,
+            deadline,
+            |waker| {
+                let register =
+                    |token: &crate::token::Token| token.register(Listener::Waker(waker.clone()));
+                (token.map(register), register(&self.closed))
+            },
+            || match self.queue.is_closed() {
+                true => Some(Reason::Closed),
+                false => cancelled().then_some(Reason::Cancelled),
+            },
+        );
+        self.ledger.budget_waiters.fetch_sub(1, SeqCst);
+        taken
     }
 }
 

@@ -103,6 +103,8 @@ mod order;
 mod pace;
 #[cfg(not(tidegate_loom))]
 mod pool;
+#[cfg(not(tidegate_loom))]
+mod pot;
 #[cfg(all(feature = "prometheus", not(tidegate_loom)))]
 mod prometheus;
 #[cfg(not(tidegate_loom))]

@@ -69,7 +69,7 @@ impl Core {
         let now = self.clock.now();
         let (mut queue_wait, mut run_time) = (Histogram::default(), Histogram::default());
         let (live, stuck, workers, (busy, worker_time)) = {
-            let roster = self.roster.lock();
+            let mut roster = self.roster.lock();
             queue_wait.add_all(&roster.folded_times[0]);
             run_time.add_all(&roster.folded_times[1]);
             let (mut busy, mut lived) = roster.folded_busy;
@@ -81,6 +81,9 @@ impl Core {
                 let own = line.busy_of(now);
                 (busy, lived) = (busy + own.0, lived + own.1);
             }
+            // Between two tasks the last one is not counted yet.
+            roster.busy_shown = roster.busy_shown.max(busy);
+            let busy = roster.busy_shown;
             (roster.live() as u64, roster.stuck() as u64, roster.list(now), (busy, lived))
         };
         self.times.run_time.add_to(&mut run_time);
@@ -117,7 +120,7 @@ impl Core {
             live_workers: live,
             idle_workers: self.lot.idle().min(live),
             queue_capacity: self.queue.bound(),
-            waiting_submitters: u64::from(self.lobby.waiting()),
+            waiting_submitters: u64::from(self.lobby.waiting()) + read(&ledger.budget_waiters),
             submit_wait,
             queue_wait,
             run_time,

@@ -100,7 +100,7 @@ impl Core {
     pub(crate) fn size(&self, now: Ticks, sizing: &mut Sizing) -> Ticks {
         sizing.pace = None;
         loop {
-            let Some(rules) = self.sizing_rules() else {
+            let Some((rules, limits)) = self.sizing_rules() else {
                 self.bell.disarm();
                 sizing.sizer.forget();
                 sizing.gauge.forget();
@@ -110,8 +110,8 @@ impl Core {
             let verdict = sizing.sizer.look(&rules, &load);
             if verdict.workers != load.workers {
                 let mut roster = self.roster.lock();
-                if self.target() != load.workers {
-                    continue; // somebody else has changed it
+                if self.target() != load.workers || roster.limits != limits {
+                    continue; // somebody else has changed it, or what it may be
                 }
                 self.set_target(&mut roster, verdict.workers);
             }
@@ -130,9 +130,10 @@ impl Core {
         }
     }
 
-    /// None: nothing is to be decided.
-    fn sizing_rules(&self) -> Option<Rules> {
-        let Workers { min, max } = self.roster.lock().limits;
+    /// And the range that they were made of. None: nothing is to be decided.
+    fn sizing_rules(&self) -> Option<(Rules, Workers)> {
+        let limits = self.roster.lock().limits;
+        let Workers { min, max } = limits;
         let flags = self.flags.load(SeqCst);
         let stopping = flags & STOPPING != 0;
         let over = stopping && self.queue.is_drained();
@@ -146,7 +147,8 @@ impl Core {
             false => (min, config.shrink_after),
         };
         let (grow_after, cooldown) = (config.grow_after, config.resize_cooldown);
-        Some(Rules { min, max: max.max(min), grow_after, shrink_after, cooldown })
+        let rules = Rules { min, max: max.max(min), grow_after, shrink_after, cooldown };
+        Some((rules, limits))
     }
 
     fn load(&self, now: Ticks, rules: &Rules, gauge: &mut Gauge) -> Load {

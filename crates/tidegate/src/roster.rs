@@ -63,6 +63,8 @@ pub(crate) struct Roster {
     pub(crate) folded_times: [Histogram; 2],
     /// In tasks, and in all.
     pub(crate) folded_busy: (Duration, Duration),
+    /// The most that a snapshot has shown of the former.
+    pub(crate) busy_shown: Duration,
     /// Threads that have left their worker loop and wait to be joined.
     pub(crate) leaving: Vec<Joiner>,
     pub(crate) joined: usize,
@@ -104,6 +106,7 @@ impl Roster {
             folded_started: 0,
             folded_times: Default::default(),
             folded_busy: Default::default(),
+            busy_shown: Duration::ZERO,
             leaving: Vec::new(),
             joined: 0,
             failures: 0,

@@ -93,8 +93,15 @@ impl Supply {
         match self {
             Supply::Held { used, .. } => *used -= weight,
             Supply::Refilled { burst, rate, credit, .. } => {
-                *credit = (*credit + rate.cost(weight)).min(rate.cost(*burst));
+                *credit = credit.saturating_add(rate.cost(weight)).min(rate.cost(*burst));
             }
+        }
+    }
+
+    /// As much as it can hold, if time would make it so anyway.
+    pub(crate) fn fill(&mut self) {
+        if let Supply::Refilled { burst, rate, credit, .. } = self {
+            *credit = rate.cost(*burst);
         }
     }
 
@@ -131,7 +138,7 @@ impl Supply {
     fn refill(&mut self, now: Ticks) {
         if let Supply::Refilled { burst, rate, credit, at } = self {
             let more = now.since(*at).as_nanos() * u128::from(rate.permits);
-            *credit = (*credit + more).min(rate.cost(*burst));
+            *credit = credit.saturating_add(more).min(rate.cost(*burst));
             *at = (*at).max(now);
         }
     }
@@ -210,8 +217,11 @@ mod tests {
     #[test]
     fn l5_extreme_rates_do_not_overflow() {
         let mut supply = Supply::refilled(Rate::new(u64::MAX, Duration::MAX), u64::MAX, NOW);
+        assert_eq!(supply.available(Ticks::NEVER), u64::MAX, "what is full stays full");
         assert!(supply.take(u64::MAX, NOW));
         assert!(supply.available(Ticks::NEVER) > 0);
+        supply.refund(u64::MAX, Ticks::NEVER);
+        assert_eq!(supply.available(Ticks::NEVER), u64::MAX);
         let mut slow = Supply::refilled(Rate::new(0, Duration::ZERO), 1, NOW);
         assert!(slow.take(1, NOW) && slow.take(1, later(1)), "one per nanosecond at the least");
     }

@@ -15,6 +15,8 @@ use crate::snapshot::{PoolState, Snapshot, WorkerState};
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 /// So long no task may end while nobody knows how long they take.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+/// A worker that starts takes no longer: hooks and state included.
+const LONG_START: Duration = Duration::from_secs(10);
 const FEW_FAILURES: u64 = 3;
 const FEW_CHANGES: u64 = 3;
 const SELDOM: Duration = Duration::from_secs(10);
@@ -125,7 +127,10 @@ impl<'a> Seen<'a> {
     fn is_short_handed(&self) -> bool {
         let missing = self.now.workers.saturating_sub(self.now.live_workers);
         let was_short = self.before.live_workers < self.before.workers;
-        missing > 0 && (was_short || self.on_their_way() < missing)
+        let nobody_came = self.now.live_workers <= self.before.live_workers;
+        let stays_so =
+            was_short && (self.comes_back_later() || nobody_came && self.elapsed >= LONG_START);
+        missing > 0 && (stays_so || self.on_their_way() < missing)
     }
 
     fn is_stalled(&self) -> bool {
@@ -209,6 +214,12 @@ impl<'a> Seen<'a> {
             matches!(state, WorkerState::Starting | WorkerState::Restarting { .. })
         };
         self.now.roster.iter().filter(|worker| comes(&worker.state)).count() as u64
+    }
+
+    /// Somebody failed to start, and will try again.
+    fn comes_back_later(&self) -> bool {
+        let waits = |state: &WorkerState| matches!(state, WorkerState::Restarting { .. });
+        self.now.roster.iter().any(|worker| waits(&worker.state))
     }
 
     /// How long a task may take before it counts as hanging.
@@ -412,7 +423,14 @@ mod tests {
         check(&before(), &comes, &[]);
         let starts = Snapshot { roster: vec![worker(WorkerState::Starting)], ..short.clone() };
         check(&before(), &starts, &[]);
-        check(&Snapshot { live_workers: 3, ..before() }, &comes, &[Verdict::ShortHanded]);
+        let was_short = Snapshot { live_workers: 3, ..before() };
+        check(&was_short, &comes, &[Verdict::ShortHanded]);
+        // A pool that grows, and whose workers take their time to start.
+        check(&was_short, &starts, &[]);
+        let later =
+            |seconds| Snapshot { uptime: MINUTE + Duration::from_secs(seconds), ..starts.clone() };
+        check(&was_short, &later(10), &[Verdict::ShortHanded]);
+        check(&Snapshot { live_workers: 2, ..before() }, &later(10), &[]);
         let two = Snapshot { live_workers: 2, ..comes };
         check(&before(), &two, &[Verdict::ShortHanded]);
         assert!(diagnose(&before(), &two).to_string().contains("because EAGAIN"));

@@ -67,7 +67,7 @@ impl Top {
             let now = core.snapshot();
             frame.push('\n');
             for line in draw(&now, before) {
-                frame.extend(line.chars().take(width));
+                frame.extend(line.chars().flat_map(visible).take(width));
                 frame.push('\n');
             }
             *before = now;
@@ -129,7 +129,20 @@ fn draw(now: &Snapshot, before: &Snapshot) -> [String; 7] {
     ]
 }
 
+/// How often it is drawn.
+const EVERY: Duration = Duration::from_secs(1);
+/// What a terminal that does not say has.
+const COLUMNS: usize = 80;
 const BAR: u64 = 24;
+
+/// Names may come from a request, and must not write to the terminal.
+fn visible(c: char) -> impl Iterator<Item = char> {
+    let (plain, escaped) = match c.is_control() {
+        false => (Some(c), None),
+        true => (None, Some(c.escape_default())),
+    };
+    plain.into_iter().chain(escaped.into_iter().flatten())
+}
 
 /// Not empty if anything is there, not full unless it is.
 fn bar(part: u64, whole: u64) -> String {
@@ -213,6 +226,12 @@ mod tests {
         let id = TaskId { hi: 0, lo: u64::from(number) };
         let state = WorkerState::Running { name, id, since };
         WorkerInfo { id: WorkerId(number), state, started: 1, panicked: 0, restarts: 0 }
+    }
+
+    #[test]
+    fn v4_a_name_cannot_write_to_the_terminal() {
+        let line: String = "a\x1b[2J\nb".chars().flat_map(visible).collect();
+        assert_eq!(line, "a\\u{1b}[2J\\nb");
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Worker {
         if let Item::Cell(cell) = item
             && let Some(times) = self.core.times.of(cell.name().unwrap_or(""))
         {
-            times.queue_wait.record(waited, weight);
+            times.queue_wait.record(waited, 1); // the others it stands for have other names
         }
     }
 

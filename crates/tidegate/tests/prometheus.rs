@@ -380,7 +380,7 @@ fn v1_the_number_of_series_is_bounded() -> TestResult {
     exporter.add_budget(&Budget::new("gone", 1))?;
     let budget = Budget::new("kept", 1);
     exporter.add_budget(&budget)?;
-    assert_eq!(series(&exporter.render()), 1_275);
+    assert_eq!(series(&exporter.render()), 1_276);
     pool.shutdown(Shutdown::default())?;
     Ok(())
 }

@@ -29,9 +29,9 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(what: &str) -> Terminal {
+    fn start(what: &str, columns: u16, rows: u16) -> Terminal {
         let (mut near, mut far) = (0, 0);
-        let size = libc::winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let null = std::ptr::null_mut();
         // SAFETY: two numbers to fill and a size to read.
         let made = unsafe { libc::openpty(&mut near, &mut far, null, null.cast(), &size) };
@@ -69,8 +69,8 @@ impl Terminal {
         }
     }
 
-    fn press(&mut self, key: u8) -> ExitStatus {
-        self.keys.write_all(&[key]).unwrap();
+    fn press(&mut self, keys: &[u8]) -> ExitStatus {
+        self.keys.write_all(keys).unwrap();
         self.end()
     }
 
@@ -129,26 +129,38 @@ fn plays_for_the_others() {
 
 #[test]
 fn v4_shows_pools_and_quits_by_a_key() {
-    let mut terminal = Terminal::start("the example");
+    let mut terminal = Terminal::start("the example", 100, 30);
     terminal.wait_for(&["tidegate top, 3 pools", "calm", "queue    [", "workers  [", "q: quit"]);
     // The second frame has rates, and knows what is wrong.
     terminal.wait_for(&["saturated", "failing", "of 50", "refused", "p99", "longest"]);
     assert!(!terminal.is_as_before(), "keys come at once, and are not shown");
-    assert!(terminal.press(b'q').success());
+    assert!(terminal.press(b"q").success());
     assert!(terminal.is_as_before(), "the terminal is left as it was");
 }
 
 #[test]
 fn v4_ctrl_c_is_a_key_too() {
-    let mut terminal = Terminal::start("no pool");
+    let mut terminal = Terminal::start("no pool", 80, 24);
     terminal.wait_for(&["tidegate top, 0 pools"]);
-    assert!(terminal.press(3).success());
+    assert!(terminal.press(&[3]).success());
     assert!(terminal.is_as_before());
 }
 
 #[test]
+fn v4_a_small_screen_shows_what_fits() {
+    let mut terminal = Terminal::start("the example", 40, 10);
+    terminal.wait_for(&["tidegate top, 3 pools", "calm", "q: quit, 16 more lines do not fit"]);
+    let frame = terminal.seen.rsplit("\x1b[H").nth(1).unwrap_or("");
+    assert_eq!(frame.matches("\r\n").count(), 9, "nothing scrolls: {frame:?}");
+    let text = frame.replace("\x1b[2m", "").replace("\x1b[0m", "").replace("\x1b[J", "");
+    let mut lines = text.split("\r\n").map(|line| line.trim_end_matches("\x1b[K"));
+    assert!(lines.all(|line| line.chars().count() <= 40), "nothing wraps: {text:?}");
+    assert!(terminal.press(b"xq").success(), "also behind another key");
+}
+
+#[test]
 fn v4_it_ends_with_the_last_pool() {
-    let mut terminal = Terminal::start("a stopped pool");
+    let mut terminal = Terminal::start("a stopped pool", 80, 24);
     assert!(terminal.end().success());
     assert!(terminal.is_as_before());
 }

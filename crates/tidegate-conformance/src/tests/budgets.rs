@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tidegate::{Budget, Clock, Handle, Pool, Reason, Shutdown, Token, WhenFull};
+use tidegate::{
+    Budget, Clock, Handle, Pool, Reason, Shutdown, TaskError, TimedOut, Token, WhenFull,
+};
 
 use crate::Ctx;
 use crate::kit::{
@@ -42,46 +44,114 @@ pub(crate) fn B1_queued_work_is_paid_for(cx: &Ctx) {
     assert_eq!(memory.in_use(), 0, "it is back when the outcome is seen");
 }
 
+/// Two workers and a queue of eight, in rounds: some behind a gate, the queue full behind them,
+/// and each of these ends in another way.
 pub(crate) fn B1_it_comes_back_on_every_ending(cx: &Ctx) {
-    const TASKS: u64 = 10_000;
+    const ROUNDS: u64 = 700;
     let (clock, hand) = Clock::manual();
-    let builder = cx.builder().queue(8).when_full(WhenFull::DropOldest).clock(clock);
-    let pool = builder.on_unobserved(|_| ()).build().expect("the pool starts");
-    let memory = Budget::new("memory", 1_000_000);
-    let mut ends = [0_u64; 7];
-    for n in 0..TASKS {
-        let token = Token::new();
-        let task = pool.task("mixed").budget(&memory, n % 50).cancel_with(&token);
-        let task = if n % 11 == 0 { task.queue_timeout(SECOND) } else { task };
-        let task = if n % 13 == 0 { task.timeout(SECOND) } else { task };
-        let offer = task.submit_result(move |task| match n % 7 {
-            0 => Err("an error"),
-            1 if n % 3 == 0 => deliberate_panic("one of many"),
-            _ if task.stopping() => Err("told"),
-            _ => Ok(n),
+    let builder = cx.builder().workers(2).queue(8).when_full(WhenFull::DropOldest).clock(clock);
+    let pool = builder.grace(SECOND).on_unobserved(|_| ()).build().expect("the pool starts");
+    let memory = Budget::new("memory", 100);
+    for round in 0..ROUNDS {
+        let deaf = round % 50 == 0;
+        let (gate, closed) = (Gate::new(), Gate::new());
+        let task = |weight: u64| pool.task("mixed").budget(&memory, weight);
+        // Two run: one until it is out of time, which it hears or not; one until the gate opens.
+        let (there, never) = (gate.passage(), closed.passage());
+        let late = task(9).timeout(SECOND).submit(move |cx| {
+            there.enter_unless(|| true);
+            if deaf {
+                never.enter();
+            }
+            cx.token().wait();
         });
-        match (offer, n % 5) {
-            (Err(_), _) => ends[0] += 1,
-            (Ok(handle), 0) => drop(handle),
-            (Ok(handle), 1) => ends[1] += u64::from(handle.cancel()),
-            (Ok(handle), 2) => ends[2] += u64::from(handle.wait().is_ok()),
-            (Ok(_), 3) => token.cancel(),
-            (Ok(_), _) => hand.advance(SECOND / 4),
+        let late = late.expect("there is enough");
+        let there = gate.passage();
+        let ends = task(9).submit_result(move |_| {
+            there.enter();
+            match round % 3 {
+                0 => Err("an error"),
+                1 => deliberate_panic("one of many"),
+                _ => Ok(round),
+            }
+        });
+        let ends = ends.expect("there is enough");
+        gate.wait_until_entered(2);
+        // Six wait: pushed out, cancelled by handle and by token, and out of time.
+        let token = Token::new();
+        let pushed_out = [(); 2].map(|()| task(7).submit(|_| ()).expect("there is room"));
+        let cancelled = task(7).submit(|_| ()).expect("there is room");
+        let by_token = task(7).cancel_with(&token).submit(|_| ()).expect("there is room");
+        let timed_out =
+            [(); 2].map(|()| task(7).queue_timeout(SECOND).submit(|_| ()).expect("room"));
+        assert!(cancelled.cancel());
+        token.cancel();
+        eventually("both are gone", || memory.in_use() == 2 * 9 + 4 * 7);
+        let fillers = [(); 6].map(|()| task(5).submit(|_| ()).expect("there is room"));
+        for handle in pushed_out {
+            assert!(matches!(task_error(handle), TaskError::Evicted));
         }
+        assert_eq!(memory.in_use(), 2 * 9 + 2 * 7 + 6 * 5);
+        assert_eq!(refusal(task(101).submit(|_| ())), Reason::TooHeavy);
+        assert_eq!(refusal(task(39).submit(|_| ())), Reason::OverBudget);
+        assert_eq!(refusal(task(1).cancel_with(&token).submit(|_| ())), Reason::Cancelled);
+        hand.advance(SECOND);
+        for handle in timed_out {
+            assert!(matches!(task_error(handle), TaskError::TimedOut(TimedOut::InQueue)));
+        }
+        drop((task_error(cancelled), task_error(by_token)));
+        if deaf {
+            eventually("it was told", || {
+                hand.advance(SECOND);
+                late.is_settled()
+            });
+            assert!(matches!(task_error(late), TaskError::Abandoned(_)));
+            assert_eq!(memory.held_by_abandoned(), 9, "its code still runs");
+            closed.open();
+        } else {
+            assert!(matches!(task_error(late), TaskError::TimedOut(TimedOut::Running)));
+        }
+        gate.open();
+        let ended = ends.wait();
+        assert_eq!(ended.is_ok(), round % 3 == 2);
+        fillers.into_iter().for_each(value);
+        eventually("all is back", || memory.in_use() == 0);
+        assert_eq!((memory.waiting(), memory.held_by_abandoned()), (0, 0));
     }
-    assert!(ends[2] > 0);
     pool.shutdown(Shutdown::soft()).expect("outside the pool");
     let now = pool.snapshot();
     now.check().expect("no task was lost");
-    assert!(now.failed > 0 && now.panicked > 0 && now.cancelled > 0, "{now}");
-    assert_eq!((memory.in_use(), memory.waiting()), (0, 0), "after {now}");
+    assert!(now.offered() > 10_000, "{now}");
+    let each = [now.completed, now.failed, now.panicked, now.timed_out, now.cancelled];
+    assert!(each.iter().chain([&now.evicted, &now.abandoned]).all(|count| *count > 0), "{now}");
+    assert_eq!(now.refused.total(), 3 * ROUNDS);
     let late = pool.task("late").budget(&memory, 5).submit(|_| ());
-    assert_eq!(refusal(late), Reason::Closed);
-    assert_eq!(memory.available(), 1_000_000);
+    assert_eq!((refusal(late), memory.available()), (Reason::Closed, 100));
+}
+
+pub(crate) fn B1_a_budget_named_twice_is_taken_once(cx: &Ctx) {
+    let pool = cx.builder().queue(10).when_full(WhenFull::Wait).build().expect("the pool starts");
+    let memory = Budget::new("memory", 4);
+    let twice = |weight| pool.task("twice").budget(&memory, weight).budget(&memory, weight);
+    assert_eq!(refusal(twice(3).submit(|_| ())), Reason::TooHeavy, "six of four");
+    assert_eq!(refusal(twice(u64::MAX).submit(|_| ())), Reason::TooHeavy, "no overflow");
+    let submitters: Vec<_> = (0..4)
+        .map(|_| {
+            let (pool, memory) = (pool.clone(), memory.clone());
+            in_background(move || {
+                for _ in 0..50 {
+                    let task = pool.task("twice").budget(&memory, 2).budget(&memory, 2);
+                    value(task.submit(|_| ()).expect("in the end there is enough"));
+                }
+            })
+        })
+        .collect();
+    submitters.into_iter().for_each(|submitter| submitter.join());
+    assert_eq!(memory.in_use(), 0);
 }
 
 pub(crate) fn B1_without_permits_the_policy_decides(cx: &Ctx) {
-    let hand_over = [
+    let policies = [
         (WhenFull::Wait, None),
         (WhenFull::WaitFor(SECOND), Some(Reason::TimedOut)),
         (WhenFull::Reject, Some(Reason::OverBudget)),
@@ -89,7 +159,7 @@ pub(crate) fn B1_without_permits_the_policy_decides(cx: &Ctx) {
         (WhenFull::DropOldest, Some(Reason::OverBudget)),
         (WhenFull::CallerRuns, Some(Reason::OverBudget)),
     ];
-    for (policy, refused_with) in hand_over {
+    for (policy, refused_with) in policies {
         let (clock, hand) = Clock::manual();
         let pool = cx.builder().queue(10).when_full(policy).clock(clock);
         let pool = pool.build().expect("the pool starts");
@@ -108,6 +178,7 @@ pub(crate) fn B1_without_permits_the_policy_decides(cx: &Ctx) {
         match (policy, refused_with) {
             (WhenFull::Wait, _) => {
                 eventually("it waits", || memory.waiting() == 1);
+                assert_eq!(pool.snapshot().waiting_submitters, 1);
                 drop(all);
                 assert_eq!(waiter.join(), Ok(()));
             }

@@ -9,8 +9,8 @@ use tidegate::{Builder, Pool, ResizeError, Shutdown, StopWorker, WorkerState};
 use super::sizing::{SHRINK, SOON, becomes, done, fill, timed, waiting_submit, workers};
 use crate::Ctx;
 use crate::kit::{
-    Background, Gate, Peak, eventually, give_a_bug_its_chance, idle, in_background, occupy, value,
-    workers_of,
+    Background, Gate, Peak, dawdle, eventually, give_a_bug_its_chance, idle, in_background, occupy,
+    value, workers_of,
 };
 
 pub(crate) fn W4_resize_up_lets_waiting_submitters_in(cx: &Ctx) {
@@ -28,6 +28,34 @@ pub(crate) fn W4_resize_up_lets_waiting_submitters_in(cx: &Ctx) {
         waiting.into_iter().for_each(Background::join);
         assert_eq!(pool.snapshot().worker_restarts, 0, "growing is no restart");
     }
+}
+
+/// The supervisor may be about to grow the pool when somebody fixes its size.
+pub(crate) fn W4_a_resize_is_not_undone(cx: &Ctx) {
+    let builder = cx.builder().workers(1..=64).queue(1_000).grow_after(Duration::ZERO);
+    let builder = builder.resize_cooldown(Duration::ZERO).shrink_after(Duration::MAX);
+    let pool = builder.build().expect("the pool starts");
+    let stop = Arc::new(AtomicBool::new(false));
+    let feeder = {
+        let (pool, stop) = (pool.clone(), Arc::clone(&stop));
+        in_background(move || {
+            while !stop.load(SeqCst) {
+                drop(pool.try_spawn(|| dawdle(2_000))); // full, sometimes
+            }
+        })
+    };
+    for round in 0..300 {
+        pool.resize(2).expect("it is not closing");
+        pool.resize(1..=64).expect("it is not closing");
+        dawdle(round * 10);
+        let now = pool.snapshot().workers;
+        pool.resize(now as usize).expect("it is not closing");
+        give_a_bug_its_chance();
+        assert_eq!(pool.snapshot().workers, now, "round {round}: somebody else has the last word");
+    }
+    stop.store(true, SeqCst);
+    feeder.join();
+    pool.shutdown(Shutdown::hard()).expect("outside the pool");
 }
 
 pub(crate) fn W4_resize_above_the_first_size_stays_correct(cx: &Ctx) {

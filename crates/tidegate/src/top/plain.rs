@@ -2,14 +2,9 @@
 
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
-use super::Top;
+use super::{COLUMNS, EVERY, Top};
 use crate::spawn;
-
-/// How often it is drawn.
-const EVERY: Duration = Duration::from_secs(1);
-const COLUMNS: usize = 80;
 
 impl Top {
     /// Draws the pools once a second on standard output, until a line `q` comes, the input

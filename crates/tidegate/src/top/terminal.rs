@@ -1,15 +1,13 @@
 //! Draws frames in a terminal until somebody presses `q`.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use super::Top;
+use super::{COLUMNS, EVERY, Top};
 
-/// How often it is drawn.
-const EVERY: Duration = Duration::from_secs(1);
 /// What a terminal that does not say has.
-const COLUMNS: usize = 80;
+const ROWS: usize = 24;
 
 impl Top {
     /// Draws the pools once a second in the terminal of this process, until `q` or Ctrl-C is
@@ -18,23 +16,29 @@ impl Top {
     ///
     /// An error if standard input is no terminal.
     pub fn run(&mut self) -> io::Result<()> {
-        let (mut keys, mut screen) = (io::stdin(), io::stdout());
-        let raw = Raw::enter(keys.as_raw_fd(), screen.as_raw_fd())?;
+        let mut screen = io::stdout();
+        let raw = Raw::enter(io::stdin().as_raw_fd(), screen.as_raw_fd())?;
         loop {
-            let frame = self.frame(raw.columns());
+            let (columns, rows) = raw.size();
+            let frame = self.frame(columns);
+            let (lines, room) = (frame.lines().count(), rows.saturating_sub(1));
             let mut text = String::from("\x1b[H");
-            for line in frame.lines() {
+            for line in frame.lines().take(room) {
                 text.push_str(line);
                 text.push_str("\x1b[K\r\n"); // and nothing of what was there
             }
-            text.push_str("\x1b[2mq: quit\x1b[0m\x1b[K\x1b[J");
+            let hidden = match lines.saturating_sub(room) {
+                0 => String::new(),
+                hidden => format!(", {hidden} more lines do not fit"),
+            };
+            let last: String = format!("q: quit{hidden}").chars().take(columns).collect();
+            text.push_str(&format!("\x1b[2m{last}\x1b[0m\x1b[K\x1b[J"));
             screen.write_all(text.as_bytes())?;
             screen.flush()?;
             if self.all_have_stopped() {
                 return Ok(());
             }
-            let mut key = [0];
-            if raw.key_within(EVERY)? && (keys.read(&mut key)? == 0 || is_quit(key[0])) {
+            if raw.asks_to_quit(EVERY)? {
                 return Ok(());
             }
         }
@@ -71,12 +75,32 @@ impl Raw {
         Ok(raw)
     }
 
-    fn columns(&self) -> usize {
+    /// Columns and rows.
+    fn size(&self) -> (usize, usize) {
         // SAFETY: a plain struct of numbers, filled by the next call.
         let mut size = unsafe { std::mem::zeroed::<libc::winsize>() };
         // SAFETY: an open descriptor and a struct to fill.
         let told = unsafe { libc::ioctl(self.output, libc::TIOCGWINSZ, &mut size) } == 0;
-        if told && size.ws_col > 0 { usize::from(size.ws_col) } else { COLUMNS }
+        let or = |said: u16, usual| if told && said > 0 { usize::from(said) } else { usual };
+        (or(size.ws_col, COLUMNS), or(size.ws_row, ROWS))
+    }
+
+    /// Whether a key says so before that time is over, or there are no more keys.
+    fn asks_to_quit(&self, time: Duration) -> io::Result<bool> {
+        if !self.key_within(time)? {
+            return Ok(false);
+        }
+        let mut keys = [0_u8; 64];
+        // Not through `io::stdin`, whose buffer `poll` does not see.
+        // SAFETY: an open descriptor, and as much room as said.
+        let count = unsafe { libc::read(self.input, keys.as_mut_ptr().cast(), keys.len()) };
+        match usize::try_from(count) {
+            Ok(count) => Ok(count == 0 || keys[..count].iter().copied().any(is_quit)),
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) }
+            }
+        }
     }
 
     /// Whether there is something to read before that time is over.
