@@ -121,6 +121,8 @@ mod roster;
 mod scope;
 #[cfg(not(tidegate_loom))]
 mod scoped_task;
+#[cfg(not(tidegate_loom))]
+mod second;
 #[cfg(all(feature = "serde", not(tidegate_loom)))]
 mod serialize;
 #[cfg(not(tidegate_loom))]
@@ -157,10 +159,12 @@ mod task;
 mod times;
 #[cfg(not(tidegate_loom))]
 mod token;
-#[cfg(not(tidegate_loom))]
-mod unobserved;
 #[cfg(all(feature = "top", not(tidegate_loom)))]
 mod top;
+#[cfg(not(tidegate_loom))]
+mod trace;
+#[cfg(not(tidegate_loom))]
+mod unobserved;
 #[cfg(not(tidegate_loom))]
 mod wait_error;
 #[cfg(not(tidegate_loom))]
