@@ -243,7 +243,7 @@ impl Core {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
                     let extras = extras::take(cell);
                     self.drop_callback(extras.on_outcome);
-                    extras.span.end(self, "refused");
+                    extras.span.end(self, format_args!("refused"));
                     // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
                     let work = cell.unfill(|words| unsafe { take::<W>(words) });
                     depot::put(cell);
