@@ -13,7 +13,8 @@ use crate::text::write_on_one_line;
 /// A fire-and-forget task failed, a handle with an error in it was dropped
 /// unread, a pool was dropped with work left, or a callback or hook panicked.
 /// Log it or count it; nothing waits for an answer. Without a hook of your own
-/// it is printed on stderr, at most ten a second.
+/// it is printed on stderr, at most ten a second; or, with feature `tracing` and
+/// a subscriber that wants it, an event.
 ///
 /// Printed as one line, with line breaks in the message made visible; the
 /// [`message`](Unobserved::message) itself is as it came.

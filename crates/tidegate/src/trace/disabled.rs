@@ -10,7 +10,7 @@ use crate::task::Offer;
 use crate::unobserved::Unobserved;
 
 #[derive(Debug, Default)]
-pub(crate) struct Said;
+pub(crate) struct Said {}
 
 impl Said {
     #[inline(always)]
