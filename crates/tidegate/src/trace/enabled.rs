@@ -210,11 +210,10 @@ impl Said {
             return;
         }
         let Some(left_out) = admit(core, &self.refusals) else { return };
-        let (pool, reason) = (&*core.name, word(reason));
-        call(
-            core,
-            || event!(target: TARGET, Level::WARN, pool, task = name, reason, left_out, "work refused"),
-        );
+        let (pool, task, reason) = (&*core.name, name, word(reason));
+        call(core, || {
+            event!(target: TARGET, Level::WARN, pool, task, reason, left_out, "work refused");
+        });
     }
 
     /// O6, for a pool without a hook of its own. False: nobody wants it, so it must be told
