@@ -25,6 +25,7 @@ use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::snooze;
 use crate::task::Offer;
 use crate::token::Listener;
+use crate::trace::TaskSpan;
 use crate::worker::{no_state, run_claimed};
 
 /// Of the tasks that callers run, the time of one in so many is measured.
@@ -94,7 +95,7 @@ impl Core {
         // SAFETY: by contract; each way below calls it once.
         let work = |job: InlineJob| unsafe { job.into_work::<F>() };
         if why == NoRoom::Closed {
-            return Err(self.refuse(Reason::Closed, work(job)));
+            return Err(self.refuse("", Reason::Closed, work(job)));
         }
         self.turn_away();
         let depth = frames::depth(self.address());
@@ -112,7 +113,7 @@ impl Core {
                     })
                 });
                 waited.map_err(|reason| {
-                    self.refuse(reason, work(job.expect("a refused job is put back")))
+                    self.refuse("", reason, work(job.expect("a refused job is put back")))
                 })
             }
             // Rare ways to end go through a cell, which knows them all.
@@ -124,9 +125,14 @@ impl Core {
         }
     }
 
-    pub(crate) fn refuse<F>(&self, reason: Reason, work: F) -> Refused<F> {
-        self.ledger.refuse(reason);
+    pub(crate) fn refuse<F>(&self, name: &'static str, reason: Reason, work: F) -> Refused<F> {
+        self.note_refusal(name, reason);
         Refused::new(reason, Arc::clone(&self.name), work)
+    }
+
+    fn note_refusal(&self, name: &'static str, reason: Reason) {
+        self.ledger.refuse(reason);
+        self.said.refused(self, name, reason);
     }
 
     /// Offers work as a cell task. Ok: it is accepted, and this is its cell, which belongs
@@ -175,11 +181,11 @@ impl Core {
         handle: bool,
         offer: Offer<'_>,
     ) -> Result<CellRef, Refused<W::Closure>> {
-        let uncounted = offer.uncounted_reason();
+        let (uncounted, name) = (offer.uncounted_reason(), offer.name);
         // SAFETY: by contract.
         unsafe { self.offer_cell(work, handle, offer) }.map_err(|(reason, work)| {
             if uncounted != Some(reason) {
-                self.ledger.refuse(reason);
+                self.note_refusal(name, reason);
             }
             Refused::new(reason, Arc::clone(&self.name), work.into_closure())
         })
@@ -201,7 +207,9 @@ impl Core {
             return Err((reason, work));
         }
         let cell = depot::take();
+        let span = TaskSpan::new(self, &offer, settle::task_id(cell));
         let has_extras = offer.external_id.is_some()
+            || span.is_some()
             || offer.on_outcome.is_some()
             || offer.token.is_some()
             || offer.total_timeout.is_some()
@@ -212,6 +220,7 @@ impl Core {
             extras.external_id = offer.external_id.take();
             extras.on_outcome = offer.on_outcome.take();
             extras.hold = std::mem::take(&mut offer.hold);
+            extras.span = span;
         }
         // SAFETY: a free cell's payload is empty.
         let write = |words: *mut Words| unsafe { put(words, work) };
@@ -232,7 +241,9 @@ impl Core {
             }
             Err(why) => {
                 if let Err(reason) = self.offer_slowly(cell, why, &offer) {
-                    self.drop_callback(extras::take(cell).on_outcome);
+                    let extras = extras::take(cell);
+                    self.drop_callback(extras.on_outcome);
+                    extras.span.end(self, format_args!("refused"));
                     // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
                     let work = cell.unfill(|words| unsafe { take::<W>(words) });
                     depot::put(cell);

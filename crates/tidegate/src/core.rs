@@ -31,6 +31,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
 use crate::times::Times;
 use crate::token::Token;
+use crate::trace::Said;
 use crate::unobserved::{StderrLimiter, Unobserved, UnobservedKind};
 use crate::watch::Watch;
 
@@ -81,6 +82,7 @@ pub(crate) struct Core {
     pub(crate) closed: Token,
     pub(crate) ending: Arc<Ending>,
     stderr: StderrLimiter,
+    pub(crate) said: Said,
     pid: u32,
 }
 
@@ -96,6 +98,8 @@ pub(crate) struct Control {
     /// Hard has come as far as telling what runs: not before what is queued was claimed, or
     /// a worker that is set free would start it.
     pub(crate) told_running: bool,
+    /// A subscriber was told how it ended (`trace.rs`).
+    pub(crate) told_end: bool,
     /// When threads that are neither in a task nor gone are given up, in real time.
     pub(crate) last_call: Option<crate::clock::Ticks>,
 }
@@ -144,6 +148,7 @@ impl Core {
                 joined: Event::new(),
             }),
             stderr: StderrLimiter::default(),
+            said: Said::default(),
             pid: std::process::id(),
             config,
         });
@@ -334,6 +339,7 @@ impl Core {
     ) {
         let event = Unobserved { pool: Arc::clone(&self.name), kind, name, id, message };
         match &self.config.on_unobserved {
+            None if self.said.unobserved(self, &event) => {}
             None => self.stderr.report(&event, self.clock.now().0),
             Some(hook) => {
                 if let Err(panic) = quietly(|| hook(&event)) {

@@ -13,6 +13,7 @@ use crate::outcome::Summary;
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 use crate::token::{Registration, Token};
+use crate::trace::TaskSpan;
 
 pub(crate) type Callback = Box<dyn FnOnce(&Summary) + Send>;
 
@@ -28,6 +29,7 @@ pub(crate) struct Extras {
     pub(crate) own_token: Option<Token>,
     /// What it holds of budgets.
     pub(crate) hold: Weak<Hold>,
+    pub(crate) span: TaskSpan,
 }
 
 /// The extras of this cell, if it ever had any.

@@ -186,7 +186,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
         let core = pool.core();
         let (key, patience) = match members.enter(core, patience) {
             Ok(entered) => entered,
-            Err(reason) => return Err(core.refuse(reason, f)),
+            Err(reason) => return Err(core.refuse(members.name, reason, f)),
         };
         let told = Arc::clone(members);
         let mut offer = Offer {

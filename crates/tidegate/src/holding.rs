@@ -115,7 +115,7 @@ impl Core {
             Err(reason) => {
                 hold.refund();
                 self.drop_callback(offer.on_outcome.take());
-                Err(self.refuse(reason, work.into_closure()))
+                Err(self.refuse(offer.name, reason, work.into_closure()))
             }
         }
     }

@@ -123,6 +123,8 @@ mod roster;
 mod scope;
 #[cfg(not(tidegate_loom))]
 mod scoped_task;
+#[cfg(not(tidegate_loom))]
+mod second;
 #[cfg(all(feature = "serde", not(tidegate_loom)))]
 mod serialize;
 #[cfg(not(tidegate_loom))]
@@ -161,6 +163,8 @@ mod times;
 mod token;
 #[cfg(all(feature = "top", not(tidegate_loom)))]
 mod top;
+#[cfg(not(tidegate_loom))]
+mod trace;
 #[cfg(not(tidegate_loom))]
 mod unobserved;
 #[cfg(not(tidegate_loom))]

@@ -12,13 +12,14 @@ use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
-use crate::ids::TaskId;
+use crate::ids::{TaskId, WorkerId};
 use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::queue::Item;
 use crate::settle;
 use crate::spawn::{self, Joiner};
 use crate::token::Token;
+use crate::trace::{self, News};
 use crate::unobserved::UnobservedKind;
 
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) enum Chore {
     Abandoned(CellRef, Cause),
     /// Counted already, and without a cell: only told.
     AbandonedInline(TaskId),
+    WorkerFailed(WorkerId, String),
+    Tell(News),
     CancelToken(Token),
 }
 
@@ -155,7 +158,8 @@ impl Core {
             mine
         };
         if mine {
-            frames::enter(self.address(), None, || self.do_chores());
+            // News are not worth it: what must not be lost then goes to stderr.
+            trace::silently(|| frames::enter(self.address(), None, || self.do_chores()));
         }
     }
 
@@ -184,8 +188,11 @@ impl Core {
             }
             Chore::Abandoned(cell, cause) => settle::settle_abandoned(cell, cause, self),
             Chore::AbandonedInline(id) => {
+                trace::abandoned(self, "", id, None);
                 self.unobserved(UnobservedKind::Abandoned, "", Some(id), String::new());
             }
+            Chore::WorkerFailed(worker, cause) => self.worker_failed(worker, &cause),
+            Chore::Tell(news) => trace::tell(self, news),
             Chore::CancelToken(token) => token.cancel(),
         }
     }

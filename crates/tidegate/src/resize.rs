@@ -4,6 +4,7 @@
 //! deciders can take the same worker away. The supervisor then makes it so (`staff`).
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Ticks;
@@ -15,6 +16,7 @@ use crate::roster::Roster;
 use crate::settings::{SettingError, Settings};
 use crate::sizing::{Load, Rules, Sizer};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::trace::News;
 
 /// Why a pool could not be resized.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ impl<S> Pool<S> {
         let core = self.core();
         let asked = Settings { workers: Some(workers), ..Settings::default() };
         asked.check().map_err(|error| ResizeError::Setting(error.of_pool(&core.name)))?;
-        {
+        let (from, to) = {
             // Held, so that a shutdown comes before or after.
             let control = core.control.lock();
             if control.closing.is_some() {
@@ -72,9 +74,12 @@ impl<S> Pool<S> {
             }
             let mut roster = core.roster.lock();
             roster.limits = workers;
-            let within = core.target().clamp(workers.min, workers.max);
-            core.set_target(&mut roster, within);
-        }
+            let from = core.target();
+            let to = from.clamp(workers.min, workers.max);
+            core.set_target(&mut roster, to);
+            (from, to)
+        };
+        core.tell_resized(from, to);
         core.wake_supervisor();
         Ok(())
     }
@@ -97,7 +102,7 @@ impl Sizing {
 
 impl Core {
     /// W4: looks at the load and says how many workers there should be. When to look again.
-    pub(crate) fn size(&self, now: Ticks, sizing: &mut Sizing) -> Ticks {
+    pub(crate) fn size(self: &Arc<Self>, now: Ticks, sizing: &mut Sizing) -> Ticks {
         sizing.pace = None;
         loop {
             let Some((rules, limits)) = self.sizing_rules() else {
@@ -114,6 +119,8 @@ impl Core {
                     continue; // somebody else has changed it, or what it may be
                 }
                 self.set_target(&mut roster, verdict.workers);
+                drop(roster);
+                self.tell_resized(load.workers, verdict.workers);
             }
             if verdict.workers > load.workers || self.lot.idle() > 0 {
                 self.hear_of_the_next_turned_away();
@@ -204,6 +211,12 @@ impl Core {
     fn hear_of_the_next_turned_away(&self) {
         if self.turned_away.load(SeqCst) {
             self.turned_away.store(false, SeqCst);
+        }
+    }
+
+    fn tell_resized(self: &Arc<Self>, from: usize, to: usize) {
+        if from != to {
+            self.tell_later(News::Resized { from, to });
         }
     }
 

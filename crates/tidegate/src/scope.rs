@@ -221,7 +221,7 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
         let inside = self.inside || frames::depth(core.address()) > 0;
         if core.config.worker_state.is_some() && inside {
             // Nobody could run it while its worker waits for the scope (W1).
-            return Err(core.refuse(core.held_up(), work.into_closure()));
+            return Err(core.refuse(offer.name, core.held_up(), work.into_closure()));
         }
         self.open.roll.enter(usize::MAX);
         let offer = Offer { on_outcome: Some(ended), borrows: true, ..offer };

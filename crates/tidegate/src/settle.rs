@@ -3,7 +3,7 @@
 //! 1. *Claim* (`life.rs`): one CAS. The loser changes nothing.
 //! 2. Drop what is left of the work, store the outcome.
 //! 3. Count, flip to Settled, wake whoever waits.
-//! 4. Run the callback.
+//! 4. End the span, run the callback.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cell::{Kind, Ops};
+use crate::clock::Ticks;
 use crate::core::Core;
 use crate::cx::Cx;
 use crate::decide::{self, Returned};
@@ -31,6 +32,7 @@ use crate::reaper::Chore;
 use crate::ring::INLINE_WORDS;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::token::Token;
+use crate::trace::{self, TaskSpan};
 use crate::unobserved::UnobservedKind;
 
 /// Where a task runs.
@@ -84,20 +86,25 @@ unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     };
     // SAFETY: the caller has claimed the start, so the payload is ours and holds a `W`.
     let work: W = cell.payload(|words| unsafe { take(words) });
+    let span = TaskSpan::of(cell, cx.name());
     let lowest = env.show(cell);
     env.core.watch_limit(cx.limit());
     let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
-    let returned = quietly(|| match work.run(env.state, &cx) {
-        Ok(value) => {
-            // SAFETY: fresh words.
-            unsafe { put(&mut left, value) };
-            Returned::Value
-        }
-        Err(error) => {
-            // SAFETY: fresh words.
-            unsafe { put(&mut left, error) };
-            Returned::Error
-        }
+    let (returned, at) = span.around(env.core, || {
+        let returned = quietly(|| match work.run(env.state, &cx) {
+            Ok(value) => {
+                // SAFETY: fresh words.
+                unsafe { put(&mut left, value) };
+                Returned::Value
+            }
+            Err(error) => {
+                // SAFETY: fresh words.
+                unsafe { put(&mut left, error) };
+                Returned::Error
+            }
+        });
+        // Strict: what counts is when the closure returned, not when we come to settle it.
+        (returned, cx.started().map(|_| env.core.clock.now()))
     });
     let how = returned.unwrap_or_else(|panic| {
         // SAFETY: fresh words.
@@ -105,7 +112,7 @@ unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
         Returned::Panic
     });
     // SAFETY: `how` says what was just stored.
-    unsafe { settle_returned::<W>(cell, env, how, left, &cx) };
+    unsafe { settle_returned::<W>(cell, env, how, left, &cx, at) };
     env.hide(lowest);
     how == Returned::Panic
 }
@@ -118,13 +125,13 @@ unsafe fn settle_returned<W: Work>(
     how: Returned,
     mut left: Words,
     cx: &Cx,
+    at: Option<Ticks>,
 ) {
-    // Strict: what counts is when the closure returned, not when we come to settle it.
-    let now = cx.started().map(|_| env.core.clock.now());
-    let too_late = now.is_some_and(|now| now >= cx.limit());
+    let too_late = at.is_some_and(|at| at >= cx.limit());
     let Some(won) = cell.claim_running() else {
         // Abandoned meanwhile: the cell may be somebody else's by now.
         env.core.ledger.late_returns.fetch_add(1, Relaxed);
+        trace::returned_late(env.core, cx.name(), task_id(cell));
         if how == Returned::Panic {
             // SAFETY: by contract.
             let panic = unsafe { peek::<Panic>(&left) };
@@ -149,7 +156,7 @@ unsafe fn settle_returned<W: Work>(
             }
         });
     }
-    let run_time = now.zip(cx.started()).map(|(now, at)| now.since(at));
+    let run_time = at.zip(cx.started()).map(|(at, started)| at.since(started));
     finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
 }
 
@@ -211,7 +218,8 @@ fn finish(
     line: Option<&WorkerLine>,
 ) {
     let extras = if cell.has_extras() { extras::take(cell) } else { Extras::default() };
-    let callback = extras.on_outcome;
+    let (callback, span) = (extras.on_outcome, extras.span);
+    let is_told = callback.is_some() || span.is_some();
     let summary = callback.is_some().then(|| Summary {
         kind: public_kind(kind),
         cause,
@@ -236,7 +244,7 @@ fn finish(
     {
         times.run_time.record(run_time, 1);
     }
-    if callback.is_some() {
+    if is_told {
         core.ledger.callbacks.fetch_add(1, SeqCst);
     }
     match line {
@@ -247,6 +255,7 @@ fn finish(
         Published::ToHandle(waker) => wake_quietly(waker),
         Published::Unclaimed => discard_output(cell, kind, core),
     }
+    span.end(core, public_kind(kind));
     if let (Some(callback), Some(summary)) = (callback, summary) {
         // Wherever it runs, a callback is code of the pool: it must not wait for it (R8).
         let run = || frames::enter(core.address(), line, || callback(&summary));
@@ -261,6 +270,8 @@ fn finish(
             );
             core.discard(panic);
         }
+    }
+    if is_told {
         core.ledger.callbacks.fetch_sub(1, SeqCst);
     }
     if line.is_none() {
@@ -365,7 +376,9 @@ fn drop_quietly_job(job: crate::job::InlineJob) -> bool {
 /// Publishes Abandoned for a running cell that the supervisor has claimed.
 pub(crate) fn settle_abandoned(cell: CellRef, cause: Cause, core: &Arc<Core>) {
     cell.set_cause(cause);
+    let name = cell.name().unwrap_or("");
     finish(cell, Kind::Abandoned, Some(cause), None, core, None);
+    trace::abandoned(core, name, task_id(cell), Some(cause));
 }
 
 /// Completes a task that is queued and returns nothing, because others have done its work.

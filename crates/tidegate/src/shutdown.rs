@@ -19,6 +19,7 @@ use crate::roster::{Phase, Roster};
 use crate::settle::{self, Who};
 use crate::supervisor::Nap;
 use crate::sync::atomic::Ordering::SeqCst;
+use crate::trace::{self, News};
 
 /// After Hard and its grace: how much longer for threads that are in a hook or callback.
 const LAST_CALL: Duration = Duration::from_millis(50);
@@ -32,32 +33,33 @@ impl Core {
         // Closed before the count begins, so that what the report counts was accepted.
         self.close();
         let reading = self.reading();
-        let step = {
+        let (before, step) = {
             let mut control = self.control.lock();
             if control.closing.is_none() {
                 control.baseline = reading.outcomes;
                 self.watch.forever();
             }
             let step = decide::escalate(control.closing, how, self.clock.now());
-            control.closing = Some(step.closing);
-            step
+            (control.closing.replace(step.closing), step)
         };
+        self.tell_closing(before, step.closing);
         self.carry_out(step, who);
     }
 
     /// The supervisor's part: the limit turns it Hard. When to look again.
     pub(crate) fn on_limit(self: &Arc<Self>, now: Ticks) -> Option<Ticks> {
-        let step = {
+        let (closing, step) = {
             let mut control = self.control.lock();
             let closing = control.closing?;
             match decide::on_limit(closing, now) {
                 None => return (closing.mode != Mode::Hard).then_some(closing.hard_at),
                 Some(step) => {
                     control.closing = Some(step.closing);
-                    step
+                    (closing, step)
                 }
             }
         };
+        self.tell_closing(Some(closing), step.closing);
         self.carry_out(step, Who::Watcher);
         Some(step.closing.grace_ends(self.config.grace))
     }
@@ -139,12 +141,34 @@ impl Core {
             self.control.lock().last_call = Some(last_call);
             return Ok(Nap::Really(last_call));
         }
+        if self.tell_end(closing, now, done) {
+            // What hangs is waited for no longer than a hook would be.
+            let last_call = real_now.after(LAST_CALL);
+            self.control.lock().last_call = Some(last_call);
+            return Ok(Nap::Really(last_call));
+        }
         let reapers = self.reaper.lock().take_idle_threads();
         for thread in reapers {
             thread.join();
             self.roster.lock().joined += 1;
         }
         Err(Arc::new(self.report(closing, now, done)))
+    }
+
+    /// The reaper tells it, in order, before what the step brings about.
+    fn tell_closing(self: &Arc<Self>, before: Option<Closing>, now: Closing) {
+        if let Some(news) = News::of_closing(before, now) {
+            self.tell_later(news);
+        }
+    }
+
+    /// True if somebody has to be told first: once.
+    fn tell_end(self: &Arc<Self>, closing: Closing, now: Ticks, done: bool) -> bool {
+        let first = trace::listens() && !std::mem::replace(&mut self.control.lock().told_end, true);
+        if first {
+            self.tell_later(News::ShutdownEnded(Box::new(self.report(closing, now, done))));
+        }
+        first
     }
 
     fn report(&self, closing: Closing, now: Ticks, done: bool) -> Report {

@@ -103,7 +103,7 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     {
         if self.in_flight.len() >= self.window {
             let core = self.pool.core();
-            return Err(core.refuse(Reason::Full, work.into_closure()));
+            return Err(core.refuse("", Reason::Full, work.into_closure()));
         }
         let key = self.next_key;
         let tell = self.in_flight.callback(key);

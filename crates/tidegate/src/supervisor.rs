@@ -13,7 +13,7 @@ use crate::core::{Core, HARD, STOPPING};
 use crate::decide;
 use crate::event::Event;
 use crate::frames;
-use crate::ids::TaskInfo;
+use crate::ids::{TaskInfo, WorkerId};
 use crate::life::CellRef;
 use crate::line::{STUCK, WorkerLine};
 use crate::outcome::Cause;
@@ -26,6 +26,7 @@ use crate::roster::Phase;
 use crate::settle::{self, Who};
 use crate::spawn;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::trace::{self, News};
 use crate::unobserved::UnobservedKind;
 use crate::worker::{End, Worker};
 
@@ -297,10 +298,17 @@ impl Core {
         }
         for (line, again) in starts {
             match self.start_worker(&line, None) {
-                Ok(()) => drop(self.ledger.restarts.fetch_add(u64::from(again), Relaxed)),
+                Ok(()) if again => {
+                    self.ledger.restarts.fetch_add(1, Relaxed);
+                    self.tell_later(News::WorkerRestarted(line.id));
+                }
+                Ok(()) => {}
                 Err(error) => {
                     let cause = format!("thread could not be started: {error}");
-                    self.worker_failed(&line, &cause);
+                    match trace::listens() {
+                        true => self.reap(Chore::WorkerFailed(line.id, cause.clone())),
+                        false => self.worker_failed(line.id, &cause),
+                    }
                     next = next.min(self.restart_later(&line, cause));
                 }
             }
@@ -371,15 +379,18 @@ impl Core {
     }
 
     /// O6: a pool that can't keep its workers says so.
-    fn worker_failed(&self, line: &WorkerLine, cause: &str) {
-        let message = format!("worker {}: {cause}", line.id);
+    pub(crate) fn worker_failed(&self, worker: WorkerId, cause: &str) {
+        if trace::worker_failed(self, worker, cause) && self.config.on_unobserved.is_none() {
+            return;
+        }
+        let message = format!("worker {worker}: {cause}");
         self.unobserved(UnobservedKind::WorkerFailed, "", None, message);
     }
 
     fn worker_ended(&self, line: &Arc<WorkerLine>, end: &End) {
         let now = self.clock.now();
         if let End::Failed(cause) = end {
-            self.worker_failed(line, cause);
+            self.worker_failed(line.id, cause);
         }
         {
             let mut roster = self.roster.lock();

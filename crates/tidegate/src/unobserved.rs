@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::TaskId;
+use crate::second::{Admitted, Second};
 use crate::text::write_on_one_line;
 
 /// A failure that nobody would see otherwise, as told to `on_unobserved`.
@@ -12,7 +13,8 @@ use crate::text::write_on_one_line;
 /// A fire-and-forget task failed, a handle with an error in it was dropped
 /// unread, a pool was dropped with work left, or a callback or hook panicked.
 /// Log it or count it; nothing waits for an answer. Without a hook of your own
-/// it is printed on stderr, at most ten a second.
+/// it is printed on stderr, at most ten a second; or, with feature `tracing` and
+/// a subscriber that wants it, an event.
 ///
 /// Printed as one line, with line breaks in the message made visible; the
 /// [`message`](Unobserved::message) itself is as it came.
@@ -94,19 +96,15 @@ impl fmt::Display for Unobserved {
     }
 }
 
-/// The hook of a pool that has none: at most [`StderrLimiter::LINES`] lines on
-/// stderr in a second, and then one that says how many were left out. Whatever
-/// is left over when the pool goes is said then.
-///
-/// A second begins with the first line in it, so a burst is shown at once.
+/// The hook of a pool that has none: at most [`Second::MOST`] lines on stderr in
+/// a second, and then one that says how many were left out. Whatever is left over
+/// when the pool goes is said then.
 #[derive(Debug, Default)]
 pub(crate) struct StderrLimiter {
     second: Mutex<Second>,
 }
 
 impl StderrLimiter {
-    pub(crate) const LINES: u32 = 10;
-
     pub(crate) fn report(&self, event: &Unobserved, now_ns: u64) {
         if let Some(text) = self.text_for(event, now_ns) {
             write_to_stderr(&text);
@@ -115,7 +113,7 @@ impl StderrLimiter {
 
     /// Says how many lines were left out, if any were.
     pub(crate) fn flush(&self) {
-        let left_out = std::mem::take(&mut self.second().left_out);
+        let left_out = self.second().take_left_out();
         if left_out > 0 {
             write_to_stderr(&left_out_line(left_out));
         }
@@ -124,14 +122,14 @@ impl StderrLimiter {
     /// What to print for `event`, if anything. Decided under the lock, formatted
     /// and written outside it.
     fn text_for(&self, event: &Unobserved, now_ns: u64) -> Option<String> {
-        let verdict = self.second().admit(now_ns);
-        match verdict {
-            Verdict::LeaveOut => None,
-            Verdict::Print => Some(format!("tidegate: {event}\n")),
-            Verdict::PrintLast => {
+        let admitted = self.second().admit(now_ns);
+        match admitted {
+            Admitted::LeaveOut => None,
+            Admitted::Say { left_out: 0 } => Some(format!("tidegate: {event}\n")),
+            Admitted::SayLast => {
                 Some(format!("tidegate: {event} (more within this second are only counted)\n"))
             }
-            Verdict::PrintAfter { left_out } => {
+            Admitted::Say { left_out } => {
                 Some(format!("{}tidegate: {event}\n", left_out_line(left_out)))
             }
         }
@@ -145,44 +143,6 @@ impl StderrLimiter {
 impl Drop for StderrLimiter {
     fn drop(&mut self) {
         self.flush();
-    }
-}
-
-#[derive(Debug, Default)]
-struct Second {
-    began_ns: u64,
-    printed: u32,
-    left_out: u64,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    Print,
-    /// The tenth: say that others may follow unseen.
-    PrintLast,
-    /// The first of a new second, after some of an earlier one were left out.
-    PrintAfter {
-        left_out: u64,
-    },
-    LeaveOut,
-}
-
-impl Second {
-    fn admit(&mut self, now_ns: u64) -> Verdict {
-        const SECOND_NS: u64 = 1_000_000_000;
-        // Saturating: two threads may bring their readings in the wrong order.
-        let over = now_ns.saturating_sub(self.began_ns) >= SECOND_NS;
-        if self.printed == 0 || over {
-            let left_out = self.left_out;
-            *self = Second { began_ns: now_ns, printed: 1, left_out: 0 };
-            return if left_out > 0 { Verdict::PrintAfter { left_out } } else { Verdict::Print };
-        }
-        if self.printed == StderrLimiter::LINES {
-            self.left_out += 1;
-            return Verdict::LeaveOut;
-        }
-        self.printed += 1;
-        if self.printed == StderrLimiter::LINES { Verdict::PrintLast } else { Verdict::Print }
     }
 }
 
@@ -244,30 +204,6 @@ mod tests {
     }
 
     #[test]
-    fn ten_lines_a_second_then_a_count() {
-        let mut second = Second::default();
-        let start = 5;
-        for _ in 1..10 {
-            assert_eq!(second.admit(start), Verdict::Print);
-        }
-        assert_eq!(second.admit(start), Verdict::PrintLast);
-        for _ in 0..7 {
-            assert_eq!(second.admit(start + 999_999_999), Verdict::LeaveOut);
-        }
-        let next = start + 1_000_000_000;
-        assert_eq!(second.admit(next), Verdict::PrintAfter { left_out: 7 });
-        assert_eq!(second.admit(next), Verdict::Print);
-    }
-
-    #[test]
-    fn a_clock_reading_from_the_past_changes_nothing() {
-        let mut second = Second::default();
-        assert_eq!(second.admit(2_000_000_000), Verdict::Print);
-        assert_eq!(second.admit(0), Verdict::Print);
-        assert_eq!(second.began_ns, 2_000_000_000);
-    }
-
-    #[test]
     fn the_count_of_what_was_left_out_is_said_once() {
         let limiter = StderrLimiter::default();
         let printed = (0..15).filter_map(|now| limiter.text_for(&failed(), now)).count();
@@ -278,7 +214,7 @@ mod tests {
             "tidegate: 5 more unobserved failures were left out here\n\
              tidegate: pool \"images\": task resize t1-2 failed: no ink\n"
         );
-        assert_eq!(limiter.second().left_out, 0);
+        assert_eq!(limiter.second().take_left_out(), 0);
     }
 
     #[test]
@@ -286,9 +222,8 @@ mod tests {
         let limiter = StderrLimiter::default();
         let printed = |_: &u64| limiter.text_for(&failed(), 0).is_some();
         assert_eq!((0..12).filter(printed).count(), 10);
-        assert_eq!(limiter.second().left_out, 2);
         limiter.flush();
-        assert_eq!(limiter.second().left_out, 0);
+        assert_eq!(limiter.second().take_left_out(), 0);
         assert_eq!(limiter.text_for(&failed(), 0), None);
     }
 }

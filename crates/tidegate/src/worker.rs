@@ -19,6 +19,7 @@ use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::sync::atomic::fence;
 use crate::sync::snooze;
+use crate::trace;
 use crate::unobserved::UnobservedKind;
 
 /// From here on two more looks at the clock for each task do not matter: its wait in the queue
@@ -303,6 +304,7 @@ impl Worker {
         if !self.line.end_inline(run) {
             self.core.ledger.late_returns.fetch_add(1, Relaxed);
             self.line.end();
+            trace::returned_late(&self.core, "", self.line.inline_id(run));
             let panicked = result.is_err();
             if let Err(panic) = result {
                 let text = format!("after it was abandoned: {}", panic.message());

@@ -16,8 +16,8 @@ use std::path::Path;
 const CLAUSES: &[&str] = &[
     "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "O1", "O1a", "O2", "O3", "O4",
     "O5", "O6", "L1", "L2", "L3", "L4", "L5", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8", "S9",
-    "W1", "W2", "W3", "W4", "W5", "A1", "A2", "A3", "G1", "G2", "G3", "G4", "B1", "B2", "V1", "V3",
-    "V4", "C1",
+    "W1", "W2", "W3", "W4", "W5", "A1", "A2", "A3", "G1", "G2", "G3", "G4", "B1", "B2", "V1", "V2",
+    "V3", "V4", "C1",
 ];
 const HAZARDS: std::ops::RangeInclusive<u32> = 1..=88;
 /// Parts that are not built yet, as the hazard table calls them.
