@@ -286,6 +286,7 @@ macro_rules! for_each_test {
         times::A2_the_wait_in_the_queue_is_measured "A2" [Native] [];
         times::A2_the_run_is_measured_by_name "A2" [Native] [];
         times::A2_a_shutdown_forgets_no_run "A2" [Native] [];
+        times::A2_a_busy_worker_shows_at_once "A2" [Native] [];
         times::A2_the_wait_for_room_is_measured "A2" [Native] [];
         times::A2_utilisation_is_the_share_of_time_in_tasks "A2" [Native] [];
         times::A2_a_snapshot_has_the_roster "A2" [Native] [];
@@ -358,6 +359,7 @@ macro_rules! for_each_test {
         shutdown_calls::S3_a_parent_token_is_hard_by_default "S3" [Native] [];
         shutdown_calls::S3_what_a_parent_does_is_configurable "S3" [Native] [];
         shutdown_calls::S4_the_report_counts_since_the_shutdown_began "S4" [Native] [];
+        shutdown_calls::S4_the_report_counts_what_its_own_close_has_cancelled "S4" [Native] [];
         shutdown_calls::S4_the_report_names_what_was_cancelled "S4" [Native] [];
         shutdown_calls::S4_the_report_names_what_stopped_when_told "S4" [Native] [];
         shutdown_calls::S4_a_missed_deadline_is_never_a_success "S4" [Native] [21];

@@ -9,6 +9,7 @@
 //! ```
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -33,7 +34,17 @@ impl Push {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}"); // a bad setting says which, and what it should be
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let requests = Pool::builder("requests").workers(4).queue(100).build()?;
     let notifications = Pool::builder("notifications")
         .workers(10)

@@ -9,70 +9,100 @@
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{Exporter, Pool, Shutdown, WhenFull};
+use tidegate::{Drain, Exporter, Pool, Shutdown, WhenFull, shutdown_in_order};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1);
     // What does not fit is refused at once: a client that is told can come again.
-    let pool = Pool::builder("requests")
+    let requests = Pool::builder("requests")
         .workers(4)
         .queue(100)
         .when_full(WhenFull::Reject)
         .task_timeout(Duration::from_secs(5))
         .env()?
         .build()?;
+    // Who reads from clients waits for clients: not the pool that does the work.
+    let connections = Pool::builder("connections").workers(8).queue(64);
+    let connections = connections.when_full(WhenFull::Reject).env()?.build()?;
     let exporter = Arc::new(Exporter::new());
-    exporter.add(&pool)?;
-    let how = Shutdown::light().within(Duration::from_secs(10));
-    let _listening = pool.shutdown_on_signals(how)?;
+    exporter.add(&requests)?;
+    exporter.add(&connections)?;
+    let _listening = connections.shutdown_on_signals(Shutdown::default())?;
 
     let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0"))?;
     let at = listener.local_addr()?;
     println!("http://{at}/ and http://{at}/metrics");
-    {
-        let (pool, exporter) = (pool.clone(), Arc::clone(&exporter));
-        thread::spawn(move || serve(&listener, &pool, &exporter));
-    }
+    let server = {
+        let pools = (connections.clone(), requests.clone());
+        thread::spawn(move || serve(&listener, &pools.0, &pools.1, &exporter))
+    };
     if address.is_none() {
         play_client_and_operator(at)?;
     }
 
-    pool.closed().wait(); // a signal has begun the shutdown
-    let report = pool.shutdown(how)?;
-    println!("{report}\n{}", pool.snapshot());
-    // Anything else deserves an exit code: something was lost or still runs.
-    if report.is_success() { Ok(()) } else { Err(report.to_string().into()) }
+    connections.closed().wait(); // a signal has come
+    drop(TcpStream::connect(at)); // for the listener to notice
+    server.join().expect("it catches nothing and panics nowhere");
+    // Those who bring work first, then those who do it: what was accepted is answered.
+    let pools: [&dyn Drain; 2] = [&connections, &requests];
+    for report in shutdown_in_order(&pools, Duration::from_secs(10)) {
+        let report = report?;
+        println!("{report}");
+        // Anything else deserves an exit code: something was lost or still runs.
+        if !report.is_success() {
+            return Err(report.to_string().into());
+        }
+    }
+    println!("{}", requests.snapshot());
+    Ok(())
 }
 
-/// Takes connections for as long as there is a process. `/metrics` is answered here, so that a
-/// full pool can still be looked at; everything else is a task.
-fn serve(listener: &TcpListener, pool: &Pool, exporter: &Exporter) {
+/// Takes connections until the pool for them is closed.
+fn serve(listener: &TcpListener, connections: &Pool, requests: &Pool, exporter: &Arc<Exporter>) {
     for stream in listener.incoming() {
-        if let Err(error) = stream.and_then(|stream| take(stream, pool, exporter)) {
-            eprintln!("a connection failed: {error}");
+        let (requests, exporter) = (requests.clone(), Arc::clone(exporter));
+        let taken = connections
+            .task("connection")
+            .spawn_result(move |_| take(&stream?, &requests, &exporter));
+        // Refused: the drop of the work has hung up.
+        if taken.is_err() && connections.closed().is_cancelled() {
+            return;
         }
     }
 }
 
-fn take(stream: TcpStream, pool: &Pool, exporter: &Exporter) -> io::Result<()> {
+/// `/metrics` is answered here, so that a full pool can still be looked at; everything else is
+/// a task of the other pool.
+fn take(stream: &TcpStream, requests: &Pool, exporter: &Exporter) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let path = path_of(&stream)?;
+    let path = path_of(stream)?;
     if path == "/metrics" {
-        return respond(&stream, "200 OK", Exporter::CONTENT_TYPE, &exporter.render());
+        return respond(stream, "200 OK", Exporter::CONTENT_TYPE, &exporter.render());
     }
     let answer = stream.try_clone()?;
-    let accepted = pool.task("request").spawn_result(move |_| {
+    let accepted = requests.task("request").spawn_result(move |_| {
         let sum: usize = path.bytes().map(usize::from).sum();
         respond(&answer, "200 OK", "text/plain", &format!("{path} adds up to {sum}\n"))
     });
     match accepted {
         Ok(()) => Ok(()),
         Err(refused) => {
-            respond(&stream, "503 Service Unavailable", "text/plain", &format!("{refused}\n"))
+            respond(stream, "503 Service Unavailable", "text/plain", &format!("{refused}\n"))
         }
     }
 }

@@ -28,9 +28,6 @@ use crate::token::Listener;
 use crate::trace::TaskSpan;
 use crate::worker::{no_state, run_claimed};
 
-/// Of the tasks that callers run, the time of one in so many is measured.
-const CALLERS_SAMPLED: u64 = 16;
-
 /// How long an offer may wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
@@ -441,24 +438,23 @@ impl Core {
     /// Runs a claimed task on this thread: on top of a worker's task, or for a caller.
     pub(crate) fn run_here(self: &Arc<Self>, cell: CellRef) {
         frames::with_line(self.address(), |line| {
-            let mut sampled = None;
+            let mut timed = None;
             match line {
                 Some(line) => {
                     self.ledger.nested.fetch_add(1, SeqCst);
                     line.count_nested();
                 }
                 None => {
-                    let before = self.ledger.on_caller.fetch_add(1, SeqCst);
-                    sampled = before.is_multiple_of(CALLERS_SAMPLED).then(|| self.clock.now());
+                    let number = self.ledger.on_caller.fetch_add(1, SeqCst) + 1;
+                    timed = self.times.times_caller(number).then(|| (number, self.clock.now()));
                     self.ledger.started.fetch_add(1, SeqCst);
                     self.callers.lock().push((cell, frames::runner()));
                 }
             }
             let env = RunEnv { core: self, line, state: no_state() };
             frames::enter(self.address(), None, || run_claimed(cell, &env));
-            if let Some(began) = sampled {
-                let took = self.clock.now().since(began);
-                self.times.run_time.record(took, CALLERS_SAMPLED);
+            if let Some((number, began)) = timed {
+                self.times.caller_ran(number, self.clock.now().since(began));
             }
             if line.is_none() {
                 self.callers.lock().retain(|(other, _)| *other != cell);

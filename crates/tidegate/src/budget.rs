@@ -61,23 +61,26 @@ impl Budget {
     ///
     /// let requests = Budget::per_second("api", 50).burst(10);
     /// for _ in 0..10 {
-    ///     requests.try_acquire(1)?; // ten at once
+    ///     drop(requests.try_acquire(1)?); // ten at once, and no rate gets them back
     /// }
-    /// requests.acquire(1)?; // after 20 ms
+    /// drop(requests.acquire(1)?); // after 20 ms
     /// # Ok::<(), tidegate::BudgetError>(())
     /// ```
     pub fn per_second(name: impl Into<String>, permits: u64) -> Budget {
         Budget::per(Duration::from_secs(1), name, permits)
     }
 
-    /// As [`per_second`](Budget::per_second), in another period: 10 per minute, say.
+    /// As [`per_second`](Budget::per_second), in another period: 10 per minute, say. A rate of
+    /// 0 refuses everything as `TooHeavy`, one in no time at all is no limit but on what is
+    /// taken at once.
     pub fn per(period: Duration, name: impl Into<String>, permits: u64) -> Budget {
         let clock = Clock::system();
-        let supply = Supply::refilled(Rate::new(permits, period), permits.max(1), clock.now());
+        let supply = Supply::refilled(Rate::new(permits, period), permits, clock.now());
         Budget::with(name.into(), supply, clock)
     }
 
-    /// How many permits of a rate can be taken at once, at first and after a rest.
+    /// How many permits of a rate can be taken at once, at first and after a rest. (Of a plain
+    /// budget: how many there are.)
     #[must_use]
     pub fn burst(self, permits: u64) -> Budget {
         self.pot.change(|supply, now| {
@@ -128,7 +131,7 @@ impl Budget {
         Acquire { budget: self.clone(), weight, place: None }
     }
 
-    /// Makes it larger or smaller, at once. Smaller than what is held: nothing is given until
+    /// Makes it larger or smaller, at once; of a rate, the burst: how fast it refills stays. Smaller than what is held: nothing is given until
     /// enough has come back. Those who wait for more than there is now are refused.
     pub fn resize(&self, capacity: u64) {
         self.pot.resize(capacity);

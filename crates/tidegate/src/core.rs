@@ -257,9 +257,13 @@ impl Core {
 
     /// Accepts nothing from now on; whoever waits to submit is refused.
     pub(crate) fn close(&self) {
+        self.shut_the_door();
+        self.closed.cancel();
+    }
+
+    pub(crate) fn shut_the_door(&self) {
         self.queue.close();
         self.lobby.wake_all();
-        self.closed.cancel();
     }
 
     pub(crate) fn end_pause(&self) {

@@ -34,7 +34,7 @@ pub enum Verdict {
     /// waited during a window of that length and nothing began or ended.
     Stalled,
     /// At least three tasks failed, panicked, timed out or were abandoned in the window: half
-    /// of those that ended; or a tenth, and twice the share of before.
+    /// of those that ended; or a tenth, and twice the share in the life of the pool before.
     Failing,
     /// Workers were lost and started again, those that replace a stuck one not counted, or the
     /// pool grew and shrank by turns: at least three times and once per ten seconds.

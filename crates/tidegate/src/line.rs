@@ -78,6 +78,8 @@ struct Hot {
     runner: AtomicU64,
     /// Nanoseconds in tasks, up to `since`.
     busy: AtomicU64,
+    /// Tasks since the last `ran` that were timed one by one, and their nanoseconds.
+    timed: (AtomicU64, AtomicU64),
 }
 
 impl WorkerLine {
@@ -139,8 +141,28 @@ impl WorkerLine {
 
     /// `tasks` have taken so long together; by the worker itself.
     pub(crate) fn ran(&self, tasks: u32, took: Duration) {
-        bump_by(&self.hot.busy, took.as_nanos() as u64);
-        self.own_times().run_time.record_own(took / tasks, u64::from(tasks));
+        let (timed, nanos) = &self.hot.timed;
+        let tasks = u64::from(tasks).saturating_sub(timed.load(Relaxed));
+        let left = (took.as_nanos() as u64).saturating_sub(nanos.load(Relaxed));
+        timed.store(0, Relaxed);
+        nanos.store(0, Relaxed);
+        bump_by(&self.hot.busy, left);
+        if let Some(each) = left.checked_div(tasks) {
+            self.own_times().run_time.record_own(Duration::from_nanos(each), tasks);
+        }
+    }
+
+    /// The lowest task on the stack was timed by itself, and ends now.
+    pub(crate) fn ran_alone(&self, cell: CellRef, took: Duration, now: Ticks) {
+        if self.hot.base.load(Relaxed) != cell.address() {
+            return; // part of the time of another one
+        }
+        let nanos = took.as_nanos() as u64;
+        bump(&self.hot.timed.0);
+        bump_by(&self.hot.timed.1, nanos);
+        bump_by(&self.hot.busy, nanos);
+        self.running_since(now);
+        self.own_times().run_time.record_own(took, 1);
     }
 
     pub(crate) fn own_times(&self) -> &OwnTimes {

@@ -68,6 +68,7 @@ impl Core {
         let late_returns = read(&ledger.late_returns);
         let now = self.clock.now();
         let (mut queue_wait, mut run_time) = (Histogram::default(), Histogram::default());
+        let starting;
         let (live, stuck, workers, (busy, worker_time)) = {
             let mut roster = self.roster.lock();
             queue_wait.add_all(&roster.folded_times[0]);
@@ -84,6 +85,7 @@ impl Core {
             // Between two tasks the last one is not counted yet.
             roster.busy_shown = roster.busy_shown.max(busy);
             let busy = roster.busy_shown;
+            starting = roster.coming() as u64;
             (roster.live() as u64, roster.stuck() as u64, roster.list(now), (busy, lived))
         };
         self.times.run_time.add_to(&mut run_time);
@@ -118,6 +120,7 @@ impl Core {
             size_turns: read(&ledger.size_turns),
             workers: self.target() as u64,
             live_workers: live,
+            starting_workers: starting,
             idle_workers: self.lot.idle().min(live),
             queue_capacity: self.queue.bound(),
             waiting_submitters: u64::from(self.lobby.waiting()) + read(&ledger.budget_waiters),

@@ -30,8 +30,13 @@ use crate::sync::{MODELLED, Padded};
 const SHORT: Duration = Duration::from_nanos(250);
 /// Tasks that take more are not worth saving a look at the clock.
 const LONG: Duration = Duration::from_nanos(1_000);
-/// Otherwise it is read once for so many.
+/// Otherwise it is read once for so many, after a rest for fewer: there may be others now.
 const CLOCK_EVERY: u32 = 32;
+const AFTER_REST: u32 = 4;
+/// From here on two more looks at the clock for each task do not matter; below, after so many
+/// readings in a row, they do.
+const WATCH_EACH_FROM: Duration = Duration::from_micros(20);
+const QUICK: u32 = 8;
 /// Short tasks come fast if a worker gets one at least this often.
 const FAST: Duration = Duration::from_nanos(2_000);
 /// So many tasks decide.
@@ -51,11 +56,16 @@ pub(crate) struct Pace {
 }
 
 /// What a worker remembers of its last tasks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Stride {
     /// The last tasks were not worth saving a look at the clock.
     long: bool,
-    going: bool,
+    /// After how many tasks to read it again.
+    every: u32,
+    /// Tasks since a rest.
+    going: u32,
+    /// Readings in a row that found tasks too short to watch each.
+    quick: u32,
     /// Tasks in the window, how many were short, since when, and how long they kept the
     /// worker busy.
     tasks: u32,
@@ -104,27 +114,44 @@ impl Pace {
     }
 }
 
+/// Nobody knows yet how long its tasks are.
+impl Default for Stride {
+    fn default() -> Self {
+        let (tasks, short, first, busy, last) = (0, 0, 0, Duration::ZERO, 0);
+        Stride { long: false, every: 1, going: 0, quick: 0, tasks, short, first, busy, last }
+    }
+}
+
 impl Stride {
     /// The first task after a rest begins.
     pub(crate) fn begin(&mut self, now: Ticks) {
         self.last = now.0;
-        (self.long, self.going) = (false, false);
+        self.going = 0;
+        self.every = self.every.min(AFTER_REST);
     }
 
-    /// True from the second reading after a rest on.
+    /// Since the last rest there was more than a handful.
     pub(crate) fn is_going(&self) -> bool {
-        self.going
+        self.going >= CLOCK_EVERY
     }
 
     /// After how many tasks to read the clock again. Beside a long one a reading costs
-    /// nothing, and the roster gets its start.
+    /// nothing, and the roster gets its start; so it is saved only where tasks were short.
     pub(crate) fn every(&self) -> u32 {
-        if self.long { 1 } else { CLOCK_EVERY }
+        self.every
     }
 
     /// How long since the last reading.
     pub(crate) fn since_last(&self, now: Ticks) -> Duration {
         now.since(Ticks(self.last))
+    }
+
+    /// Whether the wait of each task is to be measured, not that of one in 64. One that is short
+    /// among others decides nothing.
+    pub(crate) fn pays_to_watch(&mut self, took: Duration, ran: u32) -> bool {
+        let quick = took < WATCH_EACH_FROM * ran;
+        self.quick = if quick { self.quick.saturating_add(1) } else { 0 };
+        self.quick < QUICK
     }
 
     /// `ran` tasks since the last reading.
@@ -133,8 +160,9 @@ impl Stride {
         self.last = now.0;
         self.busy += took;
         self.tasks += ran;
-        self.going = true;
+        self.going = self.going.saturating_add(ran);
         let was_long = std::mem::replace(&mut self.long, took > LONG * ran);
+        self.every = if self.long { 1 } else { (2 * self.every).min(CLOCK_EVERY) };
         if took <= SHORT * ran {
             self.short += ran;
         }
@@ -249,12 +277,19 @@ mod tests {
     #[test]
     fn the_clock_is_read_beside_each_long_task() {
         let mut stride = Stride::default();
-        stride.begin(after(0));
-        assert_eq!(stride.every(), CLOCK_EVERY);
-        sample(&mut stride, 1_000);
-        assert_eq!(stride.every(), 1);
+        let mut every = |us: u64| {
+            let ran = stride.every();
+            stride.sample(after(us), ran, false);
+            stride.every()
+        };
+        assert_eq!(every(2), 1, "2 µs");
+        assert_eq!([3, 4, 5, 6, 7, 8].map(&mut every), [2, 4, 8, 16, 32, 32], "half of one each");
+        assert_eq!(every(1_000), 1);
         stride.begin(after(2_000));
-        assert_eq!(stride.every(), CLOCK_EVERY, "a rest forgets that");
+        assert_eq!(stride.every(), 1, "a rest does not make it less");
+        stride.every = CLOCK_EVERY;
+        stride.begin(after(3_000));
+        assert_eq!(stride.every(), AFTER_REST);
     }
 
     #[test]

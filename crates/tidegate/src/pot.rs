@@ -466,6 +466,8 @@ mod tests {
         let budget = crate::Budget::per_second("api", 1).burst(10);
         assert_eq!((budget.capacity(), budget.available()), (10, 10));
         assert_eq!(budget.burst(3).available(), 3);
+        let nothing = crate::Budget::per_second("off", 0);
+        assert_eq!(nothing.try_acquire(1).unwrap_err().reason(), Reason::TooHeavy);
     }
 
     #[test]

@@ -119,6 +119,9 @@ impl Core {
                     continue; // somebody else has changed it, or what it may be
                 }
                 self.set_target(&mut roster, verdict.workers);
+                let grows = verdict.workers > load.workers;
+                let turned = roster.grew.replace(grows).is_some_and(|grew| grew != grows);
+                self.ledger.size_turns.fetch_add(u64::from(turned), Relaxed);
                 drop(roster);
                 self.tell_resized(load.workers, verdict.workers);
             }
@@ -224,10 +227,5 @@ impl Core {
         let before = self.target();
         roster.new_places = (roster.new_places + workers).saturating_sub(before);
         self.target.store(workers, SeqCst);
-        if workers != before {
-            let grows = workers > before;
-            let turned = roster.grew.replace(grows).is_some_and(|grew| grew != grows);
-            self.ledger.size_turns.fetch_add(u64::from(turned), Relaxed);
-        }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Entry {
     pub(crate) restarts: u32,
     /// It will be followed by a new one (recycle), or not (stop).
     pub(crate) replace: bool,
+    /// It is that new one: nobody was lost.
+    pub(crate) recycled: bool,
     /// What it was doing when it was given up.
     pub(crate) stuck_in: Vec<TaskInfo>,
 }
@@ -52,7 +54,7 @@ pub(crate) struct Roster {
     pub(crate) limits: Workers,
     /// Places that the pool has grown by and that nobody has taken yet.
     pub(crate) new_places: usize,
-    /// Whether the last change was to more; None before the first.
+    /// Whether the last change by the load was to more; None before the first.
     pub(crate) grew: Option<bool>,
     pub(crate) entries: Vec<Entry>,
     pub(crate) ended: VecDeque<WorkerInfo>,
@@ -125,6 +127,7 @@ impl Roster {
             failures: 0,
             restarts: 0,
             replace: false,
+            recycled: false,
             stuck_in: Vec::new(),
         });
         line
@@ -132,6 +135,7 @@ impl Roster {
 
     /// The next incarnation of a worker that has gone, to be started at `at`.
     pub(crate) fn add_again(&mut self, gone: &Entry, at: Ticks, cause: String, failures: u32) {
+        let recycled = gone.replace && failures == 0;
         self.entries.push(Entry {
             line: WorkerLine::after(&gone.line),
             phase: Phase::Restarting { at, cause },
@@ -139,6 +143,7 @@ impl Roster {
             failures,
             restarts: gone.restarts + 1,
             replace: false,
+            recycled,
             stuck_in: Vec::new(),
         });
     }
@@ -200,6 +205,12 @@ impl Roster {
 
     pub(crate) fn live(&self) -> usize {
         self.entries.iter().filter(|e| matches!(e.phase, Phase::Live)).count()
+    }
+
+    /// On their way, those included that only have their place yet.
+    pub(crate) fn coming(&self) -> usize {
+        let coming = |e: &&Entry| matches!(e.phase, Phase::Starting | Phase::Restarting { .. });
+        self.entries.iter().filter(coming).count() + self.new_places
     }
 
     /// Live workers that have not run anything yet.

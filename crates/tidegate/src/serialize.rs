@@ -32,7 +32,7 @@ macro_rules! fields {
 fields!(Snapshot {
     pool text, state text, uptime seconds, accepted, refused, queued, running, completed, failed, panicked,
     timed_out, cancelled, evicted, abandoned, on_caller, nested, stuck, late_returns, items,
-    callback_panics, drop_panics, hook_panics, worker_restarts, size_turns, workers, live_workers,
+    callback_panics, drop_panics, hook_panics, worker_restarts, size_turns, workers, live_workers, starting_workers,
     idle_workers, queue_capacity, waiting_submitters, submit_wait, queue_wait, run_time, tasks,
     busy seconds, worker_time seconds, roster,
 });

@@ -157,6 +157,9 @@ unsafe fn settle_returned<W: Work>(
         });
     }
     let run_time = at.zip(cx.started()).map(|(at, started)| at.since(started));
+    if let (Some(line), Some(took), Some(at)) = (env.line, run_time, at) {
+        line.ran_alone(cell, took, at);
+    }
     finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
 }
 

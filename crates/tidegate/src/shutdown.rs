@@ -30,8 +30,9 @@ impl Core {
         if self.ending.report.get().is_some() {
             return;
         }
-        // Closed before the count begins, so that what the report counts was accepted.
-        self.close();
+        // Closed before the count begins, so that what the report counts was accepted; and told
+        // after, so that what it cancels is counted.
+        self.shut_the_door();
         let reading = self.reading();
         let (before, step) = {
             let mut control = self.control.lock();
@@ -42,6 +43,7 @@ impl Core {
             let step = decide::escalate(control.closing, how, self.clock.now());
             (control.closing.replace(step.closing), step)
         };
+        self.closed.cancel();
         self.tell_closing(before, step.closing);
         self.carry_out(step, who);
     }

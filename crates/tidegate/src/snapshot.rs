@@ -72,14 +72,16 @@ pub struct Snapshot {
     pub drop_panics: u64,
     /// Panics in hooks of the pool.
     pub hook_panics: u64,
-    /// Workers started again after one was lost.
+    /// Workers started again after one was lost. (A recycled one was not.)
     pub worker_restarts: u64,
-    /// How often the pool grew after it had shrunk, or shrank after it had grown.
+    /// How often the pool grew by itself after it had shrunk, or shrank after it had grown.
     pub size_turns: u64,
     /// How many workers there should be.
     pub workers: u64,
     /// Workers that are alive and not stuck.
     pub live_workers: u64,
+    /// Workers that are about to start, or to start again.
+    pub starting_workers: u64,
     /// Workers that wait for something to do.
     pub idle_workers: u64,
     /// The most tasks that may wait in the queue.
@@ -91,8 +93,9 @@ pub struct Snapshot {
     /// From the acceptance to the start. Exact while tasks take more than 20 µs, else of one in
     /// 64.
     pub queue_wait: Histogram,
-    /// From the start to the return, of what workers took from the queue and callers ran.
-    /// Exact while tasks take more than a microsecond, else the mean of up to 32.
+    /// From the start to the return, of what workers took from the queue and callers ran. One
+    /// by one with a name or a limit, and while tasks take more than a microsecond; else the
+    /// mean of up to 32, which come together.
     pub run_time: Histogram,
     /// The same by the names of the tasks; at most 64 names, and `other`.
     pub tasks: Vec<TaskTimes>,

@@ -269,7 +269,7 @@ impl Core {
                 if let Phase::Restarting { at, .. } = entry.phase {
                     if at <= now {
                         entry.phase = Phase::Starting;
-                        starts.push((Arc::clone(&entry.line), true));
+                        starts.push((Arc::clone(&entry.line), !entry.recycled));
                     } else {
                         next = next.min(at);
                     }
@@ -323,6 +323,7 @@ impl Core {
         roster.failures += 1;
         let Some(entry) = roster.find(line.id) else { return now };
         entry.failures += 1;
+        entry.recycled = false;
         let at = now.after(self.backoff(entry.failures, line));
         entry.phase = Phase::Restarting { at, cause };
         at

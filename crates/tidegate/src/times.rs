@@ -8,7 +8,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::histogram::{Histogram, Recorder};
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 
+/// Of the short tasks that callers run, the time of one in so many is measured.
+const CALLERS_SAMPLED: u64 = 16;
+const LONG: Duration = Duration::from_micros(1);
 /// So many names have a series of their own; the rest is `other`.
 pub(crate) const MOST_NAMES: usize = 64;
 pub(crate) const OTHER: &str = "other";
@@ -18,6 +23,9 @@ pub(crate) struct Times {
     pub(crate) submit_wait: Recorder,
     /// Of tasks that callers ran.
     pub(crate) run_time: Recorder,
+    /// The last of those that was timed, and whether it was worth it.
+    callers_timed: AtomicU64,
+    callers_long: AtomicBool,
     names: [OnceLock<(&'static str, Box<ByName>)>; MOST_NAMES],
     others: OnceLock<Box<ByName>>,
 }
@@ -49,6 +57,8 @@ impl Default for Times {
         Times {
             submit_wait: Recorder::default(),
             run_time: Recorder::default(),
+            callers_timed: AtomicU64::new(0),
+            callers_long: AtomicBool::new(true),
             names: [const { OnceLock::new() }; MOST_NAMES],
             others: OnceLock::new(),
         }
@@ -69,6 +79,20 @@ impl Times {
             }
         }
         Some(self.others.get_or_init(Box::default))
+    }
+
+    /// Whether the task that a caller runs as the `number`th of its kind is to be timed.
+    pub(crate) fn times_caller(&self, number: u64) -> bool {
+        self.callers_long.load(Relaxed) || number % CALLERS_SAMPLED == 1
+    }
+
+    /// It took so long; it stands for those since the last that was timed.
+    pub(crate) fn caller_ran(&self, number: u64, took: Duration) {
+        let before = self.callers_timed.fetch_max(number, Relaxed);
+        if let Some(weight @ 1..) = number.checked_sub(before) {
+            self.run_time.record(took, weight);
+        }
+        self.callers_long.store(took > LONG, Relaxed);
     }
 
     /// Somebody waited for room.
@@ -114,6 +138,23 @@ mod tests {
         assert_eq!(read.len(), MOST_NAMES + 1);
         assert_eq!((&*read[0].name, read[0].run_time.count()), ("task 0", 2));
         assert_eq!((&*read[64].name, read[64].run_time.count()), (OTHER, 12));
+    }
+
+    #[test]
+    fn a3_callers_are_timed_one_by_one_while_it_pays() {
+        let times = Times::default();
+        let mut timed = Vec::new();
+        for number in 1..=40 {
+            if times.times_caller(number) {
+                let short = number > 3;
+                times.caller_ran(number, Duration::from_nanos(if short { 100 } else { 5_000 }));
+                timed.push(number);
+            }
+        }
+        assert_eq!(timed, [1, 2, 3, 4, 17, 33]);
+        let mut run_time = Histogram::default();
+        times.run_time.add_to(&mut run_time);
+        assert_eq!(run_time.count(), 33, "never more than there were");
     }
 
     #[test]

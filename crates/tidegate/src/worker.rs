@@ -22,10 +22,6 @@ use crate::sync::snooze;
 use crate::trace;
 use crate::unobserved::UnobservedKind;
 
-/// From here on two more looks at the clock for each task do not matter: its wait in the queue
-/// is measured, not that of one in 64.
-const WATCH_EACH_FROM: Duration = Duration::from_micros(20);
-
 /// Why a worker's thread ended.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -111,7 +107,7 @@ impl Worker {
         loop {
             if let Some(end) = self.obey() {
                 if ran > 0 {
-                    self.note_runs(&stride, core.clock.now(), ran);
+                    self.note_runs(&mut stride, core.clock.now(), ran);
                     (ran, every) = (0, 0);
                 }
                 // A ticket that was granted for us comes first.
@@ -151,12 +147,12 @@ impl Worker {
                     let result = self.run(item);
                     ran += 1;
                     if let Err(cause) = result {
-                        self.note_runs(&stride, core.clock.now(), ran);
+                        self.note_runs(&mut stride, core.clock.now(), ran);
                         core.wake_for_rest();
                         return End::Failed(cause);
                     }
                     if due && core.pace.is_short() && self.step_aside() {
-                        self.note_runs(&stride, core.clock.now(), ran);
+                        self.note_runs(&mut stride, core.clock.now(), ran);
                         self.sleep_awhile(0, true);
                         (ran, every) = (0, 0);
                     }
@@ -210,10 +206,10 @@ impl Worker {
     }
 
     /// How long its last tasks took, on the average.
-    fn note_runs(&self, stride: &Stride, now: Ticks, ran: u32) {
+    fn note_runs(&self, stride: &mut Stride, now: Ticks, ran: u32) {
         let took = stride.since_last(now);
         self.line.ran(ran, took);
-        self.core.queue.watch_all(took >= WATCH_EACH_FROM * ran);
+        self.core.queue.watch_all(stride.pays_to_watch(took, ran));
     }
 
     #[cold]

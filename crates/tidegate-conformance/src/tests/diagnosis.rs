@@ -10,6 +10,7 @@ use tidegate::{
     WorkerState,
 };
 
+use super::sizing::{LATER, SOON, fill, timed};
 use crate::Ctx;
 use crate::kit::{
     Gate, deliberate_panic, eventually, idle, in_background, occupy, task_error, value,
@@ -252,22 +253,23 @@ pub(crate) fn V3_flapping_when_workers_are_lost_again_and_again(cx: &Ctx) {
 }
 
 pub(crate) fn V3_flapping_when_the_size_goes_up_and_down(cx: &Ctx) {
-    let (pool, hand) = opened(cx);
-    let busy = occupy(&pool, 1);
-    let there_are = |workers: usize| {
-        pool.resize(workers).expect("it is not closing");
-        eventually("they have come or gone", || pool.snapshot().live_workers == workers as u64);
-    };
-    for more in 1..=2 {
-        there_are(WORKERS + more);
-        there_are(WORKERS);
+    let (builder, time) = timed(cx);
+    let pool = builder.workers(1..=4).shrink_after(SECOND).build().expect("the pool starts");
+    pool.resize(1..=3).expect("a hand's own changes are no flapping");
+    pool.resize(1..=4).expect("nor these");
+    let before = pool.snapshot();
+    for _ in 0..2 {
+        let gate = Gate::new();
+        fill(&pool, &gate, 8);
+        time.until("it grows", SOON, || pool.snapshot().live_workers == 4);
+        time.pass(SECOND / 2);
+        gate.open();
+        idle(&pool);
+        time.until("it shrinks", LATER, || pool.snapshot().live_workers == 1);
     }
-    assert_eq!(pool.snapshot().size_turns, 3, "up, down, up, down");
-    hand.advance(SECOND);
-    assert_only(&pool.diagnose(), Verdict::Flapping);
-    hand.advance(SECOND);
-    assert_only(&pool.diagnose(), Verdict::Healthy);
-    busy.open();
+    let now = pool.snapshot();
+    assert_eq!(now.size_turns, 3, "up, down, up, down");
+    assert_only(&now.diagnose_since(&before), Verdict::Flapping);
 }
 
 pub(crate) fn V3_starved_when_nothing_arrives(cx: &Ctx) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use tidegate::{Pool, Shutdown, StopWorker, WhenFull, WorkerState};
+use tidegate::{Pool, Shutdown, StopWorker, WhenFull, WorkerInfo, WorkerState};
 
 use crate::kit::{
     Background, Gate, HANG, dawdle, eventually, in_background, job, occupy, refusal, taken, value,
@@ -152,15 +152,17 @@ pub(crate) fn hazard_29_a_task_comes_as_the_last_idle_worker_is_replaced(cx: &Ct
         eventually("one is idle", || pool.snapshot().idle_workers == 1);
         let roster = pool.roster();
         let idle = roster.iter().find(|worker| worker.state == WorkerState::Idle);
-        let idle = idle.expect("just seen").id;
+        let WorkerInfo { id: idle, restarts, .. } = *idle.expect("just seen");
         let leaving = meanwhile(&pool, round % 10 * 100, move |pool| {
             pool.recycle_worker(idle, StopWorker::AfterTask)
         });
         let taken = pool.submit(move || round).expect("there is room").wait_timeout(HANG);
         assert!(matches!(taken, Some(Ok(n)) if n == round), "stranded: {:?}", pool.snapshot());
         leaving.join().expect("it was there");
-        eventually("it was replaced", || pool.snapshot().worker_restarts == round + 1);
+        let replaced = |worker: &WorkerInfo| worker.id == idle && worker.restarts == restarts + 1;
+        eventually("it was replaced", || pool.roster().iter().any(replaced));
     }
+    assert_eq!(pool.snapshot().worker_restarts, 0, "nobody was lost");
     busy.open();
 }
 

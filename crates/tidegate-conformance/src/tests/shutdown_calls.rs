@@ -178,6 +178,26 @@ pub(crate) fn S3_what_a_parent_does_is_configurable(cx: &Ctx) {
     assert!(pool.shutdown(Shutdown::light()).expect("outside the pool").is_success());
 }
 
+pub(crate) fn S4_the_report_counts_what_its_own_close_has_cancelled(cx: &Ctx) {
+    for how in [Shutdown::light(), Shutdown::soft(), Shutdown::hard()] {
+        let pool = cx.builder().queue(20).build().expect("the pool starts");
+        let (gate, _running) = occupy_obediently(&pool, cx.workers());
+        let closed = pool.closed();
+        for _ in 0..20 {
+            let task = pool.task("until it closes").cancel_with(&closed).submit(|_| ());
+            task.expect("there is room").detach();
+        }
+        let ender = {
+            let pool = pool.clone();
+            in_background(move || pool.shutdown(how).expect("outside the pool"))
+        };
+        eventually("they are cancelled", || pool.snapshot().cancelled >= 20);
+        gate.open();
+        let report = ender.join();
+        assert_eq!(report.cancelled, pool.snapshot().cancelled, "{report}");
+    }
+}
+
 pub(crate) fn S4_the_report_counts_since_the_shutdown_began(cx: &Ctx) {
     let pool = cx.builder().queue(10).build().expect("the pool starts");
     for n in 0..5 {

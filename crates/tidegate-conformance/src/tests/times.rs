@@ -74,6 +74,33 @@ pub(crate) fn A2_the_run_is_measured_by_name(cx: &Ctx) {
     assert_all_took(&now.tasks[1].run_time, 9 * SECOND, 1);
 }
 
+/// Also before a worker has run many tasks, and whether they have a name or not.
+pub(crate) fn A2_a_busy_worker_shows_at_once(cx: &Ctx) {
+    for name in ["", "named"] {
+        let (clock, hand) = Clock::manual();
+        let pool = cx.builder().workers(1).queue(10).clock(clock).build().expect("it starts");
+        let gate = Gate::new();
+        for _ in 0..4 {
+            let passage = gate.passage();
+            let task = pool.task(name).submit(move |_| passage.enter());
+            task.expect("there is room").detach();
+        }
+        for ran in 1..=4 {
+            gate.wait_until_entered(ran);
+            let before = pool.snapshot();
+            hand.advance(SECOND);
+            let now = pool.snapshot();
+            assert_eq!(now.busy, SECOND * ran as u32, "{name:?}, {now}");
+            assert!(now.utilisation_since(&before) > 0.99, "{name:?}, {now}");
+            gate.let_through(1);
+            // The next one, or the rest, is where it is noted.
+            eventually("it is timed", || pool.snapshot().run_time.count() == ran as u64);
+        }
+        let now = pool.snapshot();
+        assert_eq!((now.run_time.samples(), now.run_time.sum()), (4, 4 * SECOND), "{name:?}");
+    }
+}
+
 pub(crate) fn A2_a_shutdown_forgets_no_run(cx: &Ctx) {
     const TASKS: u64 = 1_000;
     let pool = cx.builder().queue(TASKS as usize).build().expect("the pool starts");

@@ -55,6 +55,7 @@ fn images() -> Snapshot {
         size_turns: 2,
         workers: 4,
         live_workers: 3,
+        starting_workers: 0,
         idle_workers: 1,
         queue_capacity: 1_000,
         waiting_submitters: 2,
