@@ -305,10 +305,7 @@ impl Core {
                 Ok(()) => {}
                 Err(error) => {
                     let cause = format!("thread could not be started: {error}");
-                    match trace::listens() {
-                        true => self.reap(Chore::WorkerFailed(line.id, cause.clone())),
-                        false => self.worker_failed(line.id, &cause),
-                    }
+                    self.reap(Chore::WorkerFailed(line.id, cause.clone()));
                     next = next.min(self.restart_later(&line, cause));
                 }
             }
