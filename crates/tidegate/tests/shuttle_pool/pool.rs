@@ -37,6 +37,23 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    /// The supervisor is about to make it larger when somebody says how large it is to be.
+    a_resize_meets_growth {
+        let builder = pool(1, 4).workers(1..=3).grow_after(ZERO).resize_cooldown(ZERO);
+        let pool = builder.shrink_after(Duration::MAX).build().unwrap();
+        let gate = Gate::default();
+        for _ in 0..3 {
+            let gate = gate.clone();
+            pool.spawn(move || gate.pass()).unwrap();
+        }
+        let now = pool.snapshot().workers;
+        pool.resize(now as usize).unwrap();
+        gate.open();
+        pool.wait_idle().unwrap();
+        assert_eq!(pool.snapshot().workers, now, "somebody else had the last word");
+        finish(&pool, Shutdown::light());
+    }
+
     submit_and_shutdown_light { submit_and_shutdown(Shutdown::light()); }
     submit_and_shutdown_soft { submit_and_shutdown(Shutdown::soft()); }
     submit_and_shutdown_hard { submit_and_shutdown(Shutdown::hard()); }
