@@ -159,7 +159,7 @@ fn c1_the_complaint_names_pool_key_value_and_range() {
     assert_eq!(
         error.to_string(),
         "pool \"image-resize\": TIDEGATE_IMAGE_RESIZE_WORKERS is \"0\"; \
-         expected 1 to 65520, or a range MIN..=MAX from 0 to that"
+         expected 1 to 65520, or a range MIN..=MAX from 0..=1 up to that"
     );
     let error = from_env(&[("grace", "5")]).unwrap_err();
     assert_eq!(
@@ -570,4 +570,12 @@ fn c1_the_examples_of_the_document_are_right() {
         assert!(names.iter().all(|name| pools[*name] != Settings::default()), "{pools:?}");
     }
     assert!(!blocks("toml").is_empty() && !blocks("json").is_empty(), "examples are missing");
+}
+
+#[cfg(feature = "toml")]
+#[test]
+fn c1_a_number_beyond_all_bounds_is_named_with_its_range() {
+    let error = Settings::from_toml("queue = 99999999999999999999").unwrap_err().to_string();
+    assert!(error.contains("queue") && error.contains("99999999999999999999"), "{error}");
+    assert!(error.contains("0 to 4294967295") && error.lines().count() == 1, "{error}");
 }

@@ -31,7 +31,7 @@ pub(super) const WORKERS: Kind<Workers> = Kind {
     },
     write: Workers::to_string,
     fits: |w| w.min <= w.max && (1..=MAX_WORKERS).contains(&w.max),
-    expected: || format!("1 to {MAX_WORKERS}, or a range MIN..=MAX from 0 to that"),
+    expected: || format!("1 to {MAX_WORKERS}, or a range MIN..=MAX from 0..=1 up to that"),
 };
 
 pub(super) const PLACES: Kind<usize> = Kind {

@@ -71,6 +71,15 @@ impl<'de> Visitor<'de> for Planter {
         Ok(Tree::Leaf(number.to_string()))
     }
 
+    // Too large for any setting: for the row to say so.
+    fn visit_u128<E>(self, number: u128) -> Result<Tree, E> {
+        Ok(Tree::Leaf(number.to_string()))
+    }
+
+    fn visit_i128<E>(self, number: i128) -> Result<Tree, E> {
+        Ok(Tree::Leaf(number.to_string()))
+    }
+
     /// With its point, so that 8.0 is not taken for 8.
     fn visit_f64<E>(self, number: f64) -> Result<Tree, E> {
         Ok(Tree::Leaf(format!("{number:?}")))
