@@ -388,6 +388,7 @@ macro_rules! for_each_test {
         sizing::W4_an_idle_pool_is_silent "W4" [Native] [32];
         sizing::W4_min_0_comes_back_from_nothing "W4" [Native] [29];
         sizing::W4_min_0_drains_from_nothing "W4" [Native] [];
+        sizing::W4_min_0_and_queue_0_can_be_built_however_fast_it_shrinks "W4" [Native] [];
         sizing::W4_min_0_and_queue_0_hand_over_to_a_new_worker "W4" [Native] [];
         sizing::W4_queue_0_grows_for_whoever_finds_nobody_idle "W4" [Native] [31];
         sizing::W4_a_small_full_queue_grows_the_pool "W4" [Native] [];

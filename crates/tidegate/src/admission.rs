@@ -499,7 +499,10 @@ impl Core {
                     || offer.unwanted.is_some_and(|unwanted| unwanted(waker))
             };
             let (queue, clock) = (&self.queue, &self.clock);
-            self.lobby.wait(queue, clock, deadline, parker, cancelled, &mut push)
+            // Once more from the line: the mark that was left before may have been read while an
+            // idle worker was still there, which has gone meanwhile (W4).
+            let push = |standing| push(standing).inspect_err(|_| self.turn_away());
+            self.lobby.wait(queue, clock, deadline, parker, cancelled, push)
         });
         match waited {
             Waited::Admitted => {

@@ -301,8 +301,9 @@ fn start(core: &Arc<Core>) -> Result<(), BuildError> {
             return Err(BuildError::Spawn(error));
         }
     }
-    // It has to have announced itself: `queue(0)` hands over to idle workers only.
-    while core.queue.bound() == 0 && core.lot.idle() == 0 {
+    // It has to have announced itself: `queue(0)` hands over to idle workers only. A pool that
+    // may be empty may have sent it home already.
+    while core.queue.bound() == 0 && core.lot.idle() == 0 && core.live() > 0 {
         crate::sync::thread::yield_now();
     }
     for line in &lines[1..] {

@@ -16,8 +16,8 @@ use tidegate::{
 
 use crate::Ctx;
 use crate::kit::{
-    Background, Gate, eventually, give_a_bug_its_chance, idle, in_background, occupy, refusal,
-    value,
+    Background, Gate, dawdle, eventually, give_a_bug_its_chance, idle, in_background, occupy,
+    refusal, value,
 };
 
 pub(super) const GROW: Duration = Duration::from_millis(10);
@@ -240,6 +240,19 @@ fn empty(builder: Builder, time: &Time) -> Pool {
     let pool = builder.workers(0..=2).build().expect("the pool starts");
     time.until("the last one goes", LATER, || workers(&pool) == (0, 0));
     pool
+}
+
+/// Its first worker may be sent home before the build has seen it.
+pub(crate) fn W4_min_0_and_queue_0_can_be_built_however_fast_it_shrinks(cx: &Ctx) {
+    let busy: Vec<_> = (0..4).map(|_| in_background(|| dawdle(3_000_000))).collect();
+    for _ in 0..300 {
+        let builder = cx.builder().workers(0..=2).queue(0);
+        let builder = builder.shrink_after(Duration::ZERO).resize_cooldown(Duration::ZERO);
+        let pool = builder.build().expect("the pool starts");
+        assert_eq!(value(pool.submit(|| 7).expect("a worker comes for it")), 7);
+        pool.shutdown(Shutdown::default()).expect("outside the pool");
+    }
+    busy.into_iter().for_each(Background::join);
 }
 
 pub(crate) fn W4_min_0_drains_from_nothing(cx: &Ctx) {
