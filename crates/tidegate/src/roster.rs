@@ -164,7 +164,8 @@ impl Roster {
             (0..self.entries.len()).filter(|i| self.entries[*i].stays()).collect();
         // The newest first, and only then by use: the sort is stable.
         staying.reverse();
-        staying.sort_by_key(|i| std::cmp::Reverse(self.entries[*i].dispensable()));
+        // Each is asked once: what they do changes while we look, and a sort must not see that.
+        staying.sort_by_cached_key(|i| std::cmp::Reverse(self.entries[*i].dispensable()));
         let mut not_yet_back = Vec::new();
         for i in staying.into_iter().take(surplus) {
             let entry = &mut self.entries[i];
