@@ -297,8 +297,25 @@ pub(crate) fn G3_a_map_waits_for_room_whatever_the_policy(cx: &Ctx) {
 /// What can be given is given, although there is no room for more.
 pub(crate) fn G3_a_result_that_is_ready_does_not_wait_for_room(cx: &Ctx) {
     let pool = cx.builder().queue(4).build().expect("the pool starts");
-    let mut map = pool.map(0..100u64, |n| n).window(2);
+    // The first result comes only when the second item is in: else it might be given alone.
+    let gate = Gate::new();
+    let passage = gate.passage();
+    let f = move |n: u64| {
+        if n == 0 {
+            passage.enter();
+        }
+        n
+    };
+    let opener = {
+        let pool = pool.clone();
+        in_background(move || {
+            eventually("two are in", || pool.snapshot().accepted == 2);
+            gate.open();
+        })
+    };
+    let mut map = pool.map(0..100u64, f).window(2);
     assert_eq!(map.next().expect("there is one").expect("it has a result"), 0);
+    opener.join();
     idle(&pool);
     let busy = occupy(&pool, cx.workers());
     for _ in 0..4 {
