@@ -182,9 +182,9 @@ pub(crate) fn V3_short_handed_when_no_thread_can_be_started(cx: &Ctx) {
     let idle_one = pool.roster().into_iter().find(|w| w.state == WorkerState::Idle);
     let id = idle_one.expect("three are idle").id;
     pool.recycle_worker(id, StopWorker::AfterTask).expect("it is there");
-    eventually("its place is empty", || {
-        let restarts = |w: &tidegate::WorkerInfo| matches!(w.state, WorkerState::Restarting { .. });
-        pool.roster().iter().any(restarts)
+    eventually("its place is empty, and a start has failed", || {
+        let failed = |w: &tidegate::WorkerInfo| matches!(&w.state, WorkerState::Restarting { cause, .. } if cause.contains("could not"));
+        pool.roster().iter().any(failed)
     });
     let earlier = pool.snapshot();
     hand.advance(SECOND / 10);
