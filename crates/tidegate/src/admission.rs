@@ -446,7 +446,7 @@ impl Core {
                 }
                 None => {
                     let number = self.ledger.on_caller.fetch_add(1, SeqCst) + 1;
-                    timed = self.times.times_caller(number).then(|| (number, self.clock.now()));
+                    timed = self.times.is_caller_timed(number).then(|| (number, self.clock.now()));
                     self.ledger.started.fetch_add(1, SeqCst);
                     self.callers.lock().push((cell, frames::runner()));
                 }

@@ -67,28 +67,8 @@ impl Core {
         // Before what they are part of.
         let late_returns = read(&ledger.late_returns);
         let now = self.clock.now();
-        let (mut queue_wait, mut run_time) = (Histogram::default(), Histogram::default());
-        let starting;
-        let (live, stuck, workers, (busy, worker_time)) = {
-            let mut roster = self.roster.lock();
-            queue_wait.add_all(&roster.folded_times[0]);
-            run_time.add_all(&roster.folded_times[1]);
-            let (mut busy, mut lived) = roster.folded_busy;
-            for line in roster.entries.iter().map(|entry| &entry.line) {
-                if let Some(times) = line.times() {
-                    times.queue_wait.add_to(&mut queue_wait);
-                    times.run_time.add_to(&mut run_time);
-                }
-                let own = line.busy_of(now);
-                (busy, lived) = (busy + own.0, lived + own.1);
-            }
-            // Between two tasks the last one is not counted yet.
-            roster.busy_shown = roster.busy_shown.max(busy);
-            let busy = roster.busy_shown;
-            starting = roster.coming() as u64;
-            (roster.live() as u64, roster.stuck() as u64, roster.list(now), (busy, lived))
-        };
-        self.times.run_time.add_to(&mut run_time);
+        let mut staff = self.roster.lock().reading(now);
+        self.times.run_time.add_to(&mut staff.run_time);
         let reading = self.steady_reading();
         let mut submit_wait = Histogram::default();
         self.times.submit_wait.add_to(&mut submit_wait);
@@ -110,7 +90,7 @@ impl Core {
             abandoned: reading.outcomes.abandoned,
             on_caller: read(&ledger.on_caller),
             nested: read(&ledger.nested),
-            stuck,
+            stuck: staff.stuck,
             late_returns,
             items: read(&ledger.items),
             callback_panics: read(&ledger.callback_panics),
@@ -119,18 +99,18 @@ impl Core {
             worker_restarts: read(&ledger.restarts),
             size_turns: read(&ledger.size_turns),
             workers: self.target() as u64,
-            live_workers: live,
-            starting_workers: starting,
-            idle_workers: self.lot.idle().min(live),
+            live_workers: staff.live,
+            starting_workers: staff.coming,
+            idle_workers: self.lot.idle().min(staff.live),
             queue_capacity: self.queue.bound(),
             waiting_submitters: u64::from(self.lobby.waiting()) + read(&ledger.budget_waiters),
             submit_wait,
-            queue_wait,
-            run_time,
+            queue_wait: staff.queue_wait,
+            run_time: staff.run_time,
             tasks: self.times.by_name(),
-            busy,
-            worker_time,
-            roster: workers,
+            busy: staff.busy,
+            worker_time: staff.lived,
+            roster: staff.workers,
         }
     }
 }

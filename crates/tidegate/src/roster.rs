@@ -76,6 +76,20 @@ pub(crate) struct Roster {
     pub(crate) live_count: Arc<AtomicUsize>,
 }
 
+/// All workers together at one moment.
+#[derive(Debug)]
+pub(crate) struct StaffReading {
+    pub(crate) live: u64,
+    pub(crate) stuck: u64,
+    pub(crate) coming: u64,
+    pub(crate) workers: Vec<WorkerInfo>,
+    /// How long they were in tasks, and there.
+    pub(crate) busy: Duration,
+    pub(crate) lived: Duration,
+    pub(crate) queue_wait: Histogram,
+    pub(crate) run_time: Histogram,
+}
+
 impl Entry {
     /// It works here, or is about to, and will not go.
     fn stays(&self) -> bool {
@@ -287,6 +301,32 @@ impl Roster {
             started: entry.line.started(),
             panicked: entry.line.outcomes().panicked.load(Relaxed),
             restarts: entry.restarts,
+        }
+    }
+
+    /// What a snapshot says of all of them.
+    pub(crate) fn reading(&mut self, now: Ticks) -> StaffReading {
+        let [mut queue_wait, mut run_time] = self.folded_times.clone();
+        let (mut busy, mut lived) = self.folded_busy;
+        for line in self.entries.iter().map(|entry| &entry.line) {
+            if let Some(times) = line.times() {
+                times.queue_wait.add_to(&mut queue_wait);
+                times.run_time.add_to(&mut run_time);
+            }
+            let own = line.busy_of(now);
+            (busy, lived) = (busy + own.0, lived + own.1);
+        }
+        // Between two tasks the last one is not counted yet.
+        self.busy_shown = self.busy_shown.max(busy);
+        StaffReading {
+            live: self.live() as u64,
+            stuck: self.stuck() as u64,
+            coming: self.coming() as u64,
+            workers: self.list(now),
+            busy: self.busy_shown,
+            lived,
+            queue_wait,
+            run_time,
         }
     }
 

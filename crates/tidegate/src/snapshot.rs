@@ -108,6 +108,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Tasks that ended badly: failed, panicked, timed out or abandoned.
+    pub(crate) fn failures(&self) -> u64 {
+        let each = [self.failed, self.panicked, self.timed_out, self.abandoned];
+        each.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
+    }
+
     /// All work that anybody tried to submit.
     #[must_use]
     pub fn offered(&self) -> u64 {

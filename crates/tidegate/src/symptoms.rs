@@ -67,9 +67,7 @@ impl<'a> Seen<'a> {
     fn between(before: &'a Snapshot, now: &'a Snapshot) -> Seen<'a> {
         let since = |count: fn(&Snapshot) -> u64| count(now).saturating_sub(count(before));
         let sum = |counts: &[u64]| counts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
-        let failed = |of: &Snapshot| sum(&[of.failed, of.panicked, of.timed_out, of.abandoned]);
-        let (failures, completed) =
-            (failed(now).saturating_sub(failed(before)), since(|s| s.completed));
+        let (failures, completed) = (since(Snapshot::failures), since(|s| s.completed));
         let (full, late) = (since(|s| s.refused.full), since(|s| s.refused.timed_out));
         let evicted = since(|s| s.evicted);
         let refused = |of: &Snapshot| sum(&of.refused.reasons().map(|(_, count)| count));
@@ -82,8 +80,8 @@ impl<'a> Seen<'a> {
             settled: sum(&[completed, failures, since(|s| s.cancelled), evicted]),
             completed,
             failures,
-            failing_before: (failed(before).saturating_add(before.completed) > 0)
-                .then(|| share(failed(before), before.completed)),
+            failing_before: (before.failures().saturating_add(before.completed) > 0)
+                .then(|| share(before.failures(), before.completed)),
             // A stuck worker is replaced by a start that is counted as well.
             restarts: since(|s| s.worker_restarts).saturating_sub(since(|s| s.abandoned)),
             size_turns: since(|s| s.size_turns),

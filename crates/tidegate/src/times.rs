@@ -82,7 +82,7 @@ impl Times {
     }
 
     /// Whether the task that a caller runs as the `number`th of its kind is to be timed.
-    pub(crate) fn times_caller(&self, number: u64) -> bool {
+    pub(crate) fn is_caller_timed(&self, number: u64) -> bool {
         self.callers_long.load(Relaxed) || number % CALLERS_SAMPLED == 1
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let times = Times::default();
         let mut timed = Vec::new();
         for number in 1..=40 {
-            if times.times_caller(number) {
+            if times.is_caller_timed(number) {
                 let short = number > 3;
                 times.caller_ran(number, Duration::from_nanos(if short { 100 } else { 5_000 }));
                 timed.push(number);

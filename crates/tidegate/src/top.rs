@@ -104,7 +104,6 @@ fn draw(now: &Snapshot, before: &Snapshot) -> [String; 7] {
     let busy = 100.0 * now.utilisation_since(before);
     let (accepted, settled) =
         (rate(now.accepted, before.accepted), rate(now.settled(), before.settled()));
-    let failures = |s: &Snapshot| s.failed + s.panicked + s.timed_out + s.abandoned;
     [
         format!("{}  {title}", now.pool),
         format!(
@@ -117,7 +116,7 @@ fn draw(now: &Snapshot, before: &Snapshot) -> [String; 7] {
         format!(
             "  per s    {accepted} in, {settled} out, {} refused, {} failed",
             rate(now.refused.total(), before.refused.total()),
-            rate(failures(now), failures(before)),
+            rate(now.failures(), before.failures()),
         ),
         format!(
             "  waits    submit {}  queue {}",

@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use tidegate::{Budget, Exporter, Pool, Shutdown};
 
+#[path = "support/gate.rs"]
+mod gate;
+use gate::Gate;
+
 type TestResult = Result<(), Box<dyn Error>>;
 
 // ---------------------------------------------------------------- a strict reader
@@ -178,26 +182,6 @@ fn the_reader_is_strict() {
 // ---------------------------------------------------------------- pages of real pools
 
 const NASTY: &str = "a \"pool\" \\ of\nnasty {names}, ü € 🦀 \r\t # HELP";
-
-/// Holds a worker until `open`.
-struct Gate(Arc<Barrier>);
-
-impl Gate {
-    fn hold<S: 'static>(pool: &Pool<S>) -> Result<Gate, Box<dyn Error>> {
-        let barrier = Arc::new(Barrier::new(2));
-        let theirs = Arc::clone(&barrier);
-        pool.spawn(move || {
-            theirs.wait();
-            theirs.wait();
-        })?;
-        barrier.wait();
-        Ok(Gate(barrier))
-    }
-
-    fn open(self) {
-        self.0.wait();
-    }
-}
 
 /// Everything that can be shown, under names that nobody should give.
 fn busy_page() -> Result<String, Box<dyn Error>> {

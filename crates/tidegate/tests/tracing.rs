@@ -20,27 +20,11 @@ use tracing::Level;
 #[path = "tracing/collector.rs"]
 mod collector;
 use collector::{listen, lock, thread_name, until};
+#[path = "support/gate.rs"]
+mod gate;
+use gate::Gate;
 
 type TestResult = Result<(), Box<dyn Error>>;
-/// Holds the only worker of a pool.
-struct Gate(Arc<Barrier>);
-
-impl Gate {
-    fn hold(pool: &Pool) -> Result<Gate, Box<dyn Error>> {
-        let barrier = Arc::new(Barrier::new(2));
-        let theirs = Arc::clone(&barrier);
-        pool.spawn(move || {
-            theirs.wait();
-            theirs.wait();
-        })?;
-        barrier.wait();
-        Ok(Gate(barrier))
-    }
-
-    fn open(self) {
-        self.0.wait();
-    }
-}
 
 fn one_worker(name: &str) -> tidegate::Builder {
     Pool::builder(name).workers(1)
