@@ -181,6 +181,7 @@ impl Histogram {
     }
 
     /// All of another.
+    #[cfg(any(test, feature = "prometheus"))]
     pub(crate) fn add_all(&mut self, other: &Histogram) {
         self.samples += other.samples;
         self.nanos = self.nanos.saturating_add(other.nanos);

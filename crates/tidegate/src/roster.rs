@@ -363,3 +363,52 @@ fn running_state(line: &WorkerLine, now: Ticks) -> Option<WorkerState> {
     let run = line.inline_running()?;
     Some(WorkerState::Running { name: "", id: line.inline_id(run), since })
 }
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::line::INLINE;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether a worker is idle changes while those to be sent home are chosen.
+    #[test]
+    fn w4_who_is_sent_home_is_chosen_while_they_come_and_go() {
+        const WORKERS: usize = 200;
+        let mut roster = Roster::new(Workers { min: 1, max: WORKERS });
+        let lines: Vec<_> = (0..WORKERS).map(|_| roster.add()).collect();
+        for entry in &mut roster.entries {
+            entry.phase = Phase::Live;
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for half in lines.chunks(WORKERS / 2) {
+                let stop = &stop;
+                scope.spawn(move || {
+                    while !stop.load(Ordering::SeqCst) {
+                        for line in half {
+                            line.begin(INLINE);
+                        }
+                        for line in half {
+                            line.end();
+                        }
+                    }
+                });
+            }
+            // Also when it panics: the scope waits for them.
+            let _stops = Stop(&stop);
+            for _ in 0..2_000 {
+                roster.retire(WORKERS / 2);
+                assert_eq!(roster.positions(), WORKERS / 2);
+                assert_eq!(roster.call_back(WORKERS), WORKERS / 2);
+            }
+        });
+    }
+
+    struct Stop<'a>(&'a AtomicBool);
+
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+}
