@@ -200,11 +200,16 @@ impl World {
         self.at_rest();
     }
 
-    /// The supervisor settles what is overdue in the queue; what runs too long is told.
-    fn advance(&mut self, by: u64) {
+    /// A task counts as running a moment before its worker shows it.
+    fn all_have_begun(&self) {
         for task in &self.running {
             let _ = task.begun.recv(); // at once from the second time on: the sender is gone
         }
+    }
+
+    /// The supervisor settles what is overdue in the queue; what runs too long is told.
+    fn advance(&mut self, by: u64) {
+        self.all_have_begun();
         self.now += by;
         self.clock.advance(Duration::from_millis(by));
         let overdue = |task: &Open| task.until.is_some_and(|until| until <= self.now);
@@ -323,6 +328,7 @@ impl World {
 
     /// Only workers without a task, so that the model knows who is left.
     fn stop_one(&mut self, n: usize, recycle: bool) {
+        self.all_have_begun();
         let roster = self.pool.roster();
         let idle: Vec<_> = roster.iter().filter(|w| w.state == WorkerState::Idle).collect();
         if idle.is_empty() || !recycle && self.workers == 1 {
