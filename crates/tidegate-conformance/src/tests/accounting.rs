@@ -171,7 +171,10 @@ pub(crate) fn A1_abandoned_tasks_keep_the_identity(cx: &Ctx) {
         drop(handle.wait());
         pool.snapshot().check().expect("while it is stuck");
         gate.open();
-        eventually("it returns", || pool.snapshot().late_returns == n);
+        eventually("it returns, and its worker is back", || {
+            let now = pool.snapshot();
+            now.late_returns == n && now.stuck == 0
+        });
         pool.snapshot().check().expect("after its late return");
     }
     idle(&pool);
