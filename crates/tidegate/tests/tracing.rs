@@ -132,19 +132,14 @@ fn v2_an_abandoned_tasks_span_ends_with_its_code() -> TestResult {
     assert_eq!((late.level, &*late.fields["task"]), (Level::INFO, "listen"));
     until("the end of the span", || seen.span("listen").closed);
     // One without a name has no span, but is told of as well.
-    let theirs = Arc::clone(&barrier);
-    pool.spawn(move || {
-        theirs.wait();
-        theirs.wait();
-    })?;
-    barrier.wait();
+    let gate = Gate::hold(&pool)?;
     assert!(
         pool.roster()
             .into_iter()
             .any(|worker| { pool.recycle_worker(worker.id, StopWorker::Hard).is_ok() })
     );
     until("the second", || seen.events_of("task abandoned").len() == 2);
-    barrier.wait();
+    gate.open();
     until("its return", || seen.events_of("abandoned task returned").len() == 2);
     assert!(seen.events_of("unobserved").is_empty(), "it would be told twice");
     assert_eq!(seen.spans().len(), 1);
