@@ -13,6 +13,8 @@
 //!
 //! Read `head`, then `credit`. Every transient error of the sum is on the low
 //! side, and `head + credit` never falls, so a limit once computed stays valid.
+//! A refusal must not rest on such an error: whoever takes a credit and moves `head`
+//! counts before and after, and who finds no room looks again if anybody was at it.
 
 use std::collections::VecDeque;
 #[cfg(not(tidegate_loom))]
@@ -52,11 +54,19 @@ pub(crate) enum Standing {
     FirstInLine,
 }
 
+/// How often somebody began, and ended, to take a credit and move `head`.
+#[derive(Debug)]
+struct Shifts {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Queue {
     ring: Ring,
     bound: u64,
     credit: Padded<AtomicI64>,
+    shifts: Padded<Shifts>,
     /// Room belongs to the first waiting submitter (`lobby.rs`).
     reserved: AtomicBool,
     /// With a bound of 0: a paused worker is not an idle one.
@@ -76,6 +86,7 @@ impl Queue {
             ring: Ring::new(bound.saturating_add(workers as u64)),
             bound,
             credit: Padded(AtomicI64::new(0)),
+            shifts: Padded(Shifts { begun: AtomicU64::new(0), ended: AtomicU64::new(0) }),
             reserved: AtomicBool::new(false),
             suspended: AtomicBool::new(false),
             spill: Lock::new(VecDeque::new()),
@@ -205,7 +216,7 @@ impl Queue {
                 Ticket::Closed => return Err(NoRoom::Closed),
                 Ticket::NoSlot | Ticket::Spilling => return Ok(None),
                 Ticket::AtLimit(t) => {
-                    answer = match self.fresh_limit(standing) {
+                    answer = match self.fresh_limit(t, standing) {
                         Some(limit) if t >= limit => return Err(NoRoom::Full),
                         Some(limit) => self.ring.take_ticket(limit),
                         // Says whether it spills now.
@@ -216,8 +227,8 @@ impl Queue {
         }
     }
 
-    /// How far tickets may go now; None if the spill came in between.
-    fn fresh_limit(&self, standing: Standing) -> Option<u64> {
+    /// How far tickets may go now, `t` being the next; None if the spill came in between.
+    fn fresh_limit(&self, t: u64, standing: Standing) -> Option<u64> {
         let reserved = self.reserved.load(SeqCst);
         if reserved && standing == Standing::Newcomer || self.is_suspended() {
             return Some(0);
@@ -228,8 +239,10 @@ impl Queue {
         if self.ring.tail() & SPILLING != 0 {
             return None;
         }
-        let head = self.ring.head.load(SeqCst);
-        let limit = (head + self.bound).saturating_add_signed(self.credit.load(SeqCst));
+        let limit = self.sum(|head, credit| {
+            let limit = (head + self.bound).saturating_add_signed(credit);
+            (limit, t < limit)
+        });
         if self.spilled.load(SeqCst) != spilled {
             return None;
         }
@@ -238,6 +251,22 @@ impl Queue {
             self.ring.producers.limit.store(limit, Release);
         }
         Some(limit)
+    }
+
+    /// What `head` and `credit` give; unless that means room, of a moment when nobody shifts one
+    /// against the other.
+    fn sum<R>(&self, of: impl Fn(u64, i64) -> (R, bool)) -> R {
+        let mut step = 0;
+        loop {
+            let ended = self.shifts.ended.load(SeqCst);
+            let head = self.ring.head.load(SeqCst);
+            let (sum, is_room) = of(head, self.credit.load(SeqCst));
+            if is_room || self.shifts.begun.load(SeqCst) == ended {
+                return sum;
+            }
+            snooze(step);
+            step += 1;
+        }
     }
 
     /// A paused `queue(0)` pool hands nothing over.
@@ -270,11 +299,13 @@ impl Queue {
             if reserved || self.is_suspended() {
                 return Err((NoRoom::Full, item));
             }
-            let head = self.ring.head.load(SeqCst);
-            let credit = self.credit.load(SeqCst);
-            // Signed: `tail` may be old, and with a bound of 0 the sum must be negative.
-            let waiting = ticket(tail) as i64 - head as i64 + spill.len() as i64 - credit;
-            if waiting >= i64::try_from(self.bound).unwrap_or(i64::MAX) {
+            let bound = i64::try_from(self.bound).unwrap_or(i64::MAX);
+            let is_room = self.sum(|head, credit| {
+                // Signed: `tail` may be old, and with a bound of 0 the sum must be negative.
+                let waiting = ticket(tail) as i64 - head as i64 + spill.len() as i64 - credit;
+                (waiting < bound, waiting < bound)
+            });
+            if !is_room {
                 return Err((NoRoom::Full, item));
             }
             if tail & SPILLING != 0 {
@@ -347,28 +378,19 @@ impl Queue {
             match self.ring.peek(h) {
                 Peek::Inline | Peek::Cell(_) if !go() => return None,
                 Peek::Inline => {
-                    if reserved_self {
-                        self.credit.fetch_sub(1, SeqCst);
-                    }
-                    if self.ring.advance(h) {
+                    if self.pass(h, reserved_self) {
                         // SAFETY: peeked Inline, and we moved `head`.
                         let job = unsafe { self.ring.take_inline(h) };
                         return Some((Item::Inline(job), Some(h)));
                     }
-                    if reserved_self {
-                        self.credit.fetch_add(1, SeqCst);
-                    }
                 }
                 Peek::Cell(cell) => {
                     if claim(cell) {
-                        if reserved_self {
-                            self.credit.fetch_sub(1, SeqCst);
-                        }
-                        if self.ring.advance(h) {
+                        if self.pass(h, reserved_self) {
                             self.ring.free(h);
-                        } else {
+                        } else if !reserved_self {
                             // Somebody took our claim for a dead slot and skipped it.
-                            self.give_credit();
+                            self.give_credit(); // otherwise our own pays for it
                         }
                         return Some((Item::Cell(cell), Some(h)));
                     }
@@ -411,12 +433,29 @@ impl Queue {
             }
             snooze(step);
         }
-        self.credit.fetch_sub(1, SeqCst);
-        if self.ring.advance(h) {
+        if self.shift(h) {
             self.ring.free(h);
-        } else {
+        }
+    }
+
+    /// Moves `head` over the slot `h`, with the caller's own credit if it gave one.
+    #[inline(always)]
+    fn pass(&self, h: u64, reserved_self: bool) -> bool {
+        if reserved_self { self.shift(h) } else { self.ring.advance(h) }
+    }
+
+    /// Takes a credit and moves `head` over the slot `h`: both, or neither if somebody else
+    /// has moved it.
+    #[cold]
+    fn shift(&self, h: u64) -> bool {
+        self.shifts.begun.fetch_add(1, SeqCst);
+        self.credit.fetch_sub(1, SeqCst);
+        let moved = self.ring.advance(h);
+        if !moved {
             self.give_credit();
         }
+        self.shifts.ended.fetch_add(1, SeqCst);
+        moved
     }
 
     /// None: it is not the spill's turn any more.

@@ -136,6 +136,43 @@ fn a_skip_makes_no_room() {
     });
 }
 
+/// The same step must not refuse anybody either: the place of the dead one is free.
+#[test]
+fn a_skip_refuses_nobody() {
+    explore(&["skipped first", "pushed first"], |seen| {
+        let queue = Arc::new(Queue::with_slots(1, 4));
+        let (_cell, dead) = Cell::queued(false);
+        push_cell(&queue, dead).unwrap();
+        assert!(cancel(&queue, dead));
+        let (pushed, taken) = together!(
+            [queue] push(&queue, 1),
+            [queue] take(&queue),
+        );
+        assert_eq!(pushed, Ok(()), "refused although nothing waits");
+        seen.met(if taken.is_some() { "pushed first" } else { "skipped first" });
+        super::rest(&queue);
+        assert_eq!(room(&queue), 1, "the credit is wrong");
+    });
+}
+
+/// Nor does a worker that takes its task refuse the one that another worker waits for.
+#[test]
+fn a_hand_over_refuses_nobody() {
+    explore(&["both"], |seen| {
+        let queue = Arc::new(Queue::with_slots(0, 4));
+        queue.give_credit();
+        queue.give_credit();
+        push(&queue, 1).unwrap();
+        let (pushed, taken) = together!(
+            [queue] push(&queue, 2),
+            [queue] queue.take(true, CellRef::claim_start).map(name),
+        );
+        assert_eq!(pushed, Ok(()), "refused although a worker waits");
+        assert_eq!(taken, Some(1));
+        seen.met("both");
+    });
+}
+
 /// A place that a cancel gave back can be taken at once, by one (hazard 51).
 #[test]
 fn a_cancelled_task_frees_its_place_for_one() {
