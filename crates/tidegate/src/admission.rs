@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cell::{Kind, Label};
+use crate::cell::{Kind, Label, Ops};
 use crate::clock::Ticks;
 use crate::config::{Inside, WhenFull};
 use crate::core::{Core, HARD};
@@ -13,7 +13,7 @@ use crate::decide::{self, OnFull};
 use crate::depot;
 use crate::extras::{self, Callback};
 use crate::frames::{self, MAX_DEPTH};
-use crate::job::{InlineJob, Words, Work, fits, put, take};
+use crate::job::{InlineJob, Run, Words, Work, fits, put, take};
 use crate::life::CellRef;
 use crate::lobby::Waited;
 use crate::outcome::Cause;
@@ -48,6 +48,15 @@ pub(crate) enum Patience {
     Room,
     /// Inside a task of the pool: on top of it, although there may be room.
     Inline,
+}
+
+/// What is left to be done for an offer that found no room.
+pub(crate) enum Slowly {
+    Accepted,
+    /// Wait for room, at most until then.
+    Wait(Ticks),
+    /// It runs on the thread, or in the future, that offers it.
+    Here,
 }
 
 impl Core {
@@ -102,7 +111,8 @@ impl Core {
             OnFull::Wait(limit) => {
                 let mut job = Some(job);
                 let own = self.own_deadline(patience);
-                let waited = self.wait_for_room(limit, own, &Offer::default(), |standing| {
+                let until = self.clock.now().after(limit).min(own);
+                let waited = self.wait_for_room(until, &Offer::default(), |standing| {
                     let offered = job.take().expect("a refused job is put back");
                     self.queue.push_inline(offered, standing).map_err(|(why, back)| {
                         job = Some(back);
@@ -135,7 +145,7 @@ impl Core {
     /// Offers work as a cell task. Ok: it is accepted, and this is its cell, which belongs
     /// to the caller only if `handle` is set.
     #[inline]
-    pub(crate) fn offer<W: Work + 'static>(
+    pub(crate) fn offer<W: Run + 'static>(
         self: &Arc<Self>,
         work: W,
         handle: bool,
@@ -150,7 +160,7 @@ impl Core {
     /// # Safety
     /// What `work` borrows lives until its callback has run, or it was refused.
     #[inline]
-    pub(crate) unsafe fn offer_borrowing<W: Work>(
+    pub(crate) unsafe fn offer_borrowing<W: Run>(
         self: &Arc<Self>,
         work: W,
         handle: bool,
@@ -172,7 +182,7 @@ impl Core {
     /// # Safety
     /// As there.
     #[inline]
-    unsafe fn offer_fitting<W: Work>(
+    unsafe fn offer_fitting<W: Run>(
         self: &Arc<Self>,
         work: W,
         handle: bool,
@@ -193,18 +203,42 @@ impl Core {
     /// # Safety
     /// As for `offer_borrowing`.
     #[inline]
-    unsafe fn offer_cell<W: Work>(
+    unsafe fn offer_cell<W: Run>(
         self: &Arc<Self>,
         work: W,
         handle: bool,
         mut offer: Offer<'_>,
     ) -> Result<CellRef, (Reason, W)> {
-        if let Some(reason) = self.refusal_at_once(&offer) {
+        // SAFETY: by contract.
+        let cell = unsafe { self.fill_cell(work, &OpsOf::<W>::OPS, handle, &mut offer) }?;
+        if let Err(why) = self.first_push(cell, &offer)
+            && let Err(reason) = self.offer_slowly(cell, why, &offer)
+        {
+            // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
+            return Err((reason, unsafe { self.take_back::<W>(cell) }));
+        }
+        self.let_in(cell, &offer);
+        Ok(cell)
+    }
+
+    /// Puts work into a cell that nobody has seen yet, unless it can't be taken at all.
+    ///
+    /// # Safety
+    /// As for `offer_borrowing`; `ops` are made for a `W`.
+    #[inline]
+    pub(crate) unsafe fn fill_cell<W: Work>(
+        self: &Arc<Self>,
+        work: W,
+        ops: &'static Ops,
+        handle: bool,
+        offer: &mut Offer<'_>,
+    ) -> Result<CellRef, (Reason, W)> {
+        if let Some(reason) = self.refusal_at_once(offer) {
             self.drop_callback(offer.on_outcome.take());
             return Err((reason, work));
         }
         let cell = depot::take();
-        let span = TaskSpan::new(self, &offer, settle::task_id(cell));
+        let span = TaskSpan::new(self, offer, settle::task_id(cell));
         let has_extras = offer.external_id.is_some()
             || span.is_some()
             || offer.on_outcome.is_some()
@@ -221,37 +255,47 @@ impl Core {
         }
         // SAFETY: a free cell's payload is empty.
         let write = |words: *mut Words| unsafe { put(words, work) };
-        let run_limit = self.run_limit(&offer);
+        let run_limit = self.run_limit(offer);
         let borrows = offer.borrows;
         let label = Label { name: offer.name, handle, extras: has_extras, run_limit, borrows };
-        cell.fill(&OpsOf::<W>::OPS, self.address(), label, write);
-        let pushed = match offer.patience {
-            Patience::Inline => Err(NoRoom::Full),
-            _ => self.push_cell(cell, Standing::Newcomer, &offer),
-        };
-        match pushed {
-            Ok(()) => {
-                self.task_added();
-                if !offer.waited.is_zero() {
-                    self.times.submitted(offer.name, offer.waited);
-                }
-            }
-            Err(why) => {
-                if let Err(reason) = self.offer_slowly(cell, why, &offer) {
-                    let extras = extras::take(cell);
-                    self.drop_callback(extras.on_outcome);
-                    extras.span.end(self, format_args!("refused"));
-                    // SAFETY: refused, so nobody else has seen the cell; it holds a `W`.
-                    let work = cell.unfill(|words| unsafe { take::<W>(words) });
-                    depot::put(cell);
-                    return Err((reason, work));
-                }
-            }
+        cell.fill(ops, self.address(), label, write);
+        Ok(cell)
+    }
+
+    /// Takes a place if there is one.
+    #[inline]
+    pub(crate) fn first_push(&self, cell: CellRef, offer: &Offer<'_>) -> Result<(), NoRoom> {
+        if offer.patience == Patience::Inline {
+            return Err(NoRoom::Full);
         }
+        self.push_cell(cell, Standing::Newcomer, offer)?;
+        self.task_added();
+        if !offer.waited.is_zero() {
+            self.times.submitted(offer.name, offer.waited);
+        }
+        Ok(())
+    }
+
+    /// Was accepted: from now on its token can cancel it.
+    #[inline]
+    pub(crate) fn let_in(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
         if let Some(token) = offer.token {
             self.register(cell, token, offer.cause);
         }
-        Ok(cell)
+    }
+
+    /// The work of a cell that was refused.
+    ///
+    /// # Safety
+    /// Nobody else has seen the cell, which holds a `W`.
+    pub(crate) unsafe fn take_back<W: Work>(&self, cell: CellRef) -> W {
+        let extras = extras::take(cell);
+        self.drop_callback(extras.on_outcome);
+        extras.span.end(self, format_args!("refused"));
+        // SAFETY: by contract.
+        let work = cell.unfill(|words| unsafe { take::<W>(words) });
+        depot::put(cell);
+        work
     }
 
     /// A callback of work that was refused; its captures may panic.
@@ -349,6 +393,31 @@ impl Core {
         why: NoRoom,
         offer: &Offer<'_>,
     ) -> Result<(), Reason> {
+        match self.without_room(cell, why, offer)? {
+            Slowly::Accepted => Ok(()),
+            Slowly::Here => {
+                self.run_on_this_thread(cell, offer);
+                Ok(())
+            }
+            Slowly::Wait(until) => {
+                let waited = self.wait_for_room(until, offer, |standing| {
+                    offer.step_in();
+                    self.push_cell(cell, standing, offer).inspect_err(|_| offer.step_back())
+                });
+                waited.inspect_err(|_| offer.step_in())
+            }
+        }
+    }
+
+    /// What is left to be done for an offer that found no room. One that has to wait has
+    /// stepped back from its group: who waits for that does not wait for those who wait to
+    /// join it.
+    pub(crate) fn without_room(
+        self: &Arc<Self>,
+        cell: CellRef,
+        why: NoRoom,
+        offer: &Offer<'_>,
+    ) -> Result<Slowly, Reason> {
         let depth = frames::depth(self.address());
         let forks = self.forks(offer.patience, depth);
         if why == NoRoom::Closed && !forks {
@@ -371,26 +440,18 @@ impl Core {
             OnFull::Wait(limit) => {
                 let own = offer.give_up_at.unwrap_or_else(|| self.own_deadline(offer.patience));
                 let own = own.min(offer.until.unwrap_or(Ticks::NEVER));
-                // Who waits for a group does not wait for those who wait to join it.
                 offer.step_back();
-                let waited = self.wait_for_room(limit, own, offer, |standing| {
-                    offer.step_in();
-                    self.push_cell(cell, standing, offer).inspect_err(|_| offer.step_back())
-                });
-                waited.inspect_err(|_| offer.step_in())
+                Ok(Slowly::Wait(self.clock.now().after(limit).min(own)))
             }
             OnFull::EvictNew => {
                 self.ledger.accepted.fetch_add(1, SeqCst);
                 if cell.claim_queued(Cause::Shutdown).is_some() {
                     settle::settle_unstarted(cell, Kind::Evicted, None, self);
                 }
-                Ok(())
+                Ok(Slowly::Accepted)
             }
-            OnFull::EvictOldest => self.evict_until_room(cell, offer),
-            OnFull::RunHere => {
-                self.run_on_this_thread(cell, offer);
-                Ok(())
-            }
+            OnFull::EvictOldest => self.evict_until_room(cell, offer).map(|()| Slowly::Accepted),
+            OnFull::RunHere => Ok(Slowly::Here),
         }
     }
 
@@ -421,6 +482,12 @@ impl Core {
 
     /// CallerRuns and RunInline: a task of the pool, on this thread.
     fn run_on_this_thread(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
+        self.claim_here(cell, offer);
+        self.run_here(cell);
+    }
+
+    /// Accepts a task that the caller will run itself.
+    pub(crate) fn claim_here(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
         self.ledger.accepted.fetch_add(1, SeqCst);
         let run_until = self.run_until(offer, self.clock.now());
         if run_until != Ticks::NEVER {
@@ -432,7 +499,6 @@ impl Core {
         if let Some(token) = offer.token {
             self.register(cell, token, offer.cause); // afterwards would be too late
         }
-        self.run_here(cell);
     }
 
     /// Runs a claimed task on this thread: on top of a worker's task, or for a caller.
@@ -484,13 +550,11 @@ impl Core {
 
     fn wait_for_room(
         &self,
-        limit: Duration,
-        own_deadline: Ticks,
+        deadline: Ticks,
         offer: &Offer<'_>,
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
     ) -> Result<(), Reason> {
         let began = self.clock.now();
-        let deadline = began.after(limit).min(own_deadline);
         let waited = with_parker(|parker, waker| {
             let token = offer.token;
             let _woken_by = token.map(|t| t.register(Listener::Waker(waker.clone())));

@@ -14,7 +14,7 @@ use crate::cx::Cx;
 use crate::frames;
 use crate::group_error::GroupError;
 use crate::holding::Wants;
-use crate::job::Work;
+use crate::job::{Run, Work};
 use crate::members::Members;
 use crate::outcome::{Cause, TaskError};
 use crate::pool::Pool;
@@ -258,11 +258,14 @@ impl<E: Send, F: FnOnce(&Cx) -> Result<(), E> + Send> Work for Member<F> {
     type Value = ();
     type Error = E;
     type Closure = F;
-    fn run(self, _: *mut (), cx: &Cx) -> Result<(), E> {
-        frames::as_member(self.group, || (self.f)(cx))
-    }
     fn into_closure(self) -> F {
         self.f
+    }
+}
+
+impl<E: Send, F: FnOnce(&Cx) -> Result<(), E> + Send> Run for Member<F> {
+    fn run(self, _: *mut (), cx: &Cx) -> Result<(), E> {
+        frames::as_member(self.group, || (self.f)(cx))
     }
 }
 

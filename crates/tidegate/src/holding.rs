@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::cx::Cx;
 use crate::decide::{self, OnFull};
 use crate::frames;
-use crate::job::Work;
+use crate::job::{Run, Work};
 use crate::refused::{Reason, Refused};
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::SeqCst;
@@ -81,10 +81,6 @@ impl<W: Work> Work for Holding<W> {
     type Value = W::Value;
     type Error = W::Error;
     type Closure = W::Closure;
-    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
-        let _until_it_returns = self.hold;
-        self.work.run(state, cx)
-    }
     fn into_closure(self) -> W::Closure {
         if let Some(hold) = Arc::into_inner(self.hold) {
             hold.refund();
@@ -93,6 +89,13 @@ impl<W: Work> Work for Holding<W> {
     }
     fn describe(error: &W::Error) -> String {
         W::describe(error)
+    }
+}
+
+impl<W: Run> Run for Holding<W> {
+    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
+        let _until_it_returns = self.hold;
+        self.work.run(state, cx)
     }
 }
 

@@ -127,21 +127,24 @@ unsafe fn call_inline<F: FnOnce()>(words: *mut Words, verb: Verb) {
 
 // ---------------------------------------------------------------- cell work
 
-/// Work that ends in a value or an error: what a cell task runs.
+/// Work that ends in a value or an error: what a cell task holds.
 ///
-/// One adapter per way of writing the closure; each gives the closure back when
-/// the pool refuses it.
+/// One adapter per way of writing it; each gives the user's part back when the pool refuses it.
 pub(crate) trait Work: Send {
     type Value: Send;
     type Error: Send;
     type Closure;
-    /// `state` points to the worker's state of the pool's type, or is null.
-    fn run(self, state: *mut (), cx: &Cx) -> Result<Self::Value, Self::Error>;
     fn into_closure(self) -> Self::Closure;
     /// How an error that nobody collects is told to `on_unobserved`.
     fn describe(_error: &Self::Error) -> String {
         format!("an error of type {}", std::any::type_name::<Self::Error>())
     }
+}
+
+/// Work that is a closure.
+pub(crate) trait Run: Work {
+    /// `state` points to the worker's state of the pool's type, or is null.
+    fn run(self, state: *mut (), cx: &Cx) -> Result<Self::Value, Self::Error>;
 }
 
 /// Work too large for a cell, boxed at the door: every move of 64 KiB is a copy, and without
@@ -150,14 +153,16 @@ impl<W: Work> Work for Box<W> {
     type Value = W::Value;
     type Error = W::Error;
     type Closure = W::Closure;
-    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
-        (*self).run(state, cx)
-    }
     fn into_closure(self) -> W::Closure {
         (*self).into_closure()
     }
     fn describe(error: &W::Error) -> String {
         W::describe(error)
+    }
+}
+impl<W: Run> Run for Box<W> {
+    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
+        (*self).run(state, cx)
     }
 }
 
@@ -167,12 +172,14 @@ impl<T: Send, F: FnOnce() -> T + Send> Work for Plain<F> {
     type Value = T;
     type Error = Infallible;
     type Closure = F;
+    fn into_closure(self) -> F {
+        self.0
+    }
+}
+impl<T: Send, F: FnOnce() -> T + Send> Run for Plain<F> {
     #[inline(always)]
     fn run(self, _: *mut (), _: &Cx) -> Result<T, Infallible> {
         Ok((self.0)())
-    }
-    fn into_closure(self) -> F {
-        self.0
     }
 }
 
@@ -182,12 +189,14 @@ impl<T: Send, E: Send, F: FnOnce() -> Result<T, E> + Send> Work for Fallible<F> 
     type Value = T;
     type Error = E;
     type Closure = F;
+    fn into_closure(self) -> F {
+        self.0
+    }
+}
+impl<T: Send, E: Send, F: FnOnce() -> Result<T, E> + Send> Run for Fallible<F> {
     #[inline(always)]
     fn run(self, _: *mut (), _: &Cx) -> Result<T, E> {
         (self.0)()
-    }
-    fn into_closure(self) -> F {
-        self.0
     }
 }
 
@@ -197,12 +206,14 @@ impl<T: Send, F: FnOnce(&Cx) -> T + Send> Work for WithCx<F> {
     type Value = T;
     type Error = Infallible;
     type Closure = F;
+    fn into_closure(self) -> F {
+        self.0
+    }
+}
+impl<T: Send, F: FnOnce(&Cx) -> T + Send> Run for WithCx<F> {
     #[inline(always)]
     fn run(self, _: *mut (), cx: &Cx) -> Result<T, Infallible> {
         Ok((self.0)(cx))
-    }
-    fn into_closure(self) -> F {
-        self.0
     }
 }
 
@@ -212,12 +223,14 @@ impl<T: Send, E: Send, F: FnOnce(&Cx) -> Result<T, E> + Send> Work for FallibleW
     type Value = T;
     type Error = E;
     type Closure = F;
+    fn into_closure(self) -> F {
+        self.0
+    }
+}
+impl<T: Send, E: Send, F: FnOnce(&Cx) -> Result<T, E> + Send> Run for FallibleWithCx<F> {
     #[inline(always)]
     fn run(self, _: *mut (), cx: &Cx) -> Result<T, E> {
         (self.0)(cx)
-    }
-    fn into_closure(self) -> F {
-        self.0
     }
 }
 
@@ -231,9 +244,6 @@ where
     type Value = W::Value;
     type Error = W::Error;
     type Closure = W::Closure;
-    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
-        self.0.run(state, cx)
-    }
     fn into_closure(self) -> W::Closure {
         self.0.into_closure()
     }
@@ -243,6 +253,14 @@ where
             .unwrap_or_else(|panic| format!("an error whose Display panicked: {}", panic.message()))
     }
 }
+impl<W: Run> Run for Told<W>
+where
+    W::Error: Display,
+{
+    fn run(self, state: *mut (), cx: &Cx) -> Result<W::Value, W::Error> {
+        self.0.run(state, cx)
+    }
+}
 
 /// `|state, cx| value` in a pool with `worker_state`.
 pub(crate) struct WithState<F, S>(pub(crate) F, pub(crate) PhantomData<fn(&mut S)>);
@@ -250,14 +268,16 @@ impl<S, T: Send, F: FnOnce(&mut S, &Cx) -> T + Send> Work for WithState<F, S> {
     type Value = T;
     type Error = Infallible;
     type Closure = F;
+    fn into_closure(self) -> F {
+        self.0
+    }
+}
+impl<S, T: Send, F: FnOnce(&mut S, &Cx) -> T + Send> Run for WithState<F, S> {
     fn run(self, state: *mut (), cx: &Cx) -> Result<T, Infallible> {
         // SAFETY: tasks of this type are only submitted to a `Pool<S>`, whose workers
         // pass their own `S`; a pool with state runs one task at a time per worker and
         // never runs tasks elsewhere (W1), so this is the only reference.
         Ok((self.0)(unsafe { &mut *state.cast::<S>() }, cx))
-    }
-    fn into_closure(self) -> F {
-        self.0
     }
 }
 
@@ -269,11 +289,15 @@ impl<S, T: Send, E: Send, F: FnOnce(&mut S, &Cx) -> Result<T, E> + Send> Work
     type Value = T;
     type Error = E;
     type Closure = F;
+    fn into_closure(self) -> F {
+        self.0
+    }
+}
+impl<S, T: Send, E: Send, F: FnOnce(&mut S, &Cx) -> Result<T, E> + Send> Run
+    for FallibleWithState<F, S>
+{
     fn run(self, state: *mut (), cx: &Cx) -> Result<T, E> {
         // SAFETY: as in `WithState`.
         (self.0)(unsafe { &mut *state.cast::<S>() }, cx)
-    }
-    fn into_closure(self) -> F {
-        self.0
     }
 }

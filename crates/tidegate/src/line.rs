@@ -273,11 +273,14 @@ impl WorkerLine {
     }
 
     #[inline(always)]
-    pub(crate) fn pop(&self, lowest: bool) {
+    pub(crate) fn pop(&self, cell: CellRef, lowest: bool) {
         if lowest {
             self.hot.base.store(std::ptr::null_mut(), Release);
         } else {
-            self.on_top.lock().pop();
+            // Closures end in the order of the stack, futures in any.
+            let mut on_top = self.on_top.lock();
+            let at = on_top.iter().rposition(|other| *other == cell);
+            at.map(|at| on_top.remove(at));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::cx::Cx;
 use crate::extras::Callback;
 use crate::first_failure::FirstFailure;
 use crate::handle::Handle;
-use crate::job::Work;
+use crate::job::{Run, Work};
 use crate::map_error::MapError;
 use crate::outcome::{Cause, TaskError};
 use crate::panics::quietly;
@@ -422,6 +422,12 @@ impl<X: Send, T: Send, E: Send, F: Fn(X) -> Result<T, E> + Send + Sync> Work for
     type Error = E;
     type Closure = X;
 
+    fn into_closure(self) -> X {
+        self.item
+    }
+}
+
+impl<X: Send, T: Send, E: Send, F: Fn(X) -> Result<T, E> + Send + Sync> Run for Apply<X, F> {
     fn run(self, _: *mut (), _: &Cx) -> Result<T, E> {
         let Apply { job, key, item } = self;
         // From inside the task: the reader may be asleep, or far behind.
@@ -436,10 +442,6 @@ impl<X: Send, T: Send, E: Send, F: Fn(X) -> Result<T, E> + Send + Sync> Work for
                 panic.resume()
             }
         }
-    }
-
-    fn into_closure(self) -> X {
-        self.item
     }
 }
 

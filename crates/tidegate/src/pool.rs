@@ -16,7 +16,7 @@ use crate::cx::Cx;
 use crate::frames;
 use crate::handle::Handle;
 use crate::ids::TaskId;
-use crate::job::{Fallible, Plain, Told, WithState, Work};
+use crate::job::{Fallible, Plain, Run, Told, WithState};
 use crate::parker::with_parker;
 use crate::refused::Refused;
 use crate::report::{Report, Shutdown, ShutdownError};
@@ -86,7 +86,7 @@ impl<S> Pool<S> {
     }
 
     #[inline]
-    pub(crate) fn submit_work<W: Work + 'static>(
+    pub(crate) fn submit_work<W: Run + 'static>(
         &self,
         work: W,
         offer: Offer<'_>,
@@ -95,7 +95,7 @@ impl<S> Pool<S> {
         Ok(Handle::new(cell, self.core().config.callers_may_help))
     }
 
-    pub(crate) fn spawn_work<W: Work + 'static>(
+    pub(crate) fn spawn_work<W: Run + 'static>(
         &self,
         work: W,
         offer: Offer<'_>,

@@ -17,7 +17,7 @@ use crate::extras::Callback;
 use crate::frames;
 use crate::handle::Handle;
 use crate::ids::TaskId;
-use crate::job::{Fallible, Plain, Work};
+use crate::job::{Fallible, Plain, Run};
 use crate::outcome::{OutcomeKind, Summary, TaskError};
 use crate::pool::Pool;
 use crate::refused::Refused;
@@ -173,7 +173,7 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
         ScopedTask::new(self, name)
     }
 
-    pub(crate) fn add<W: Work + 'scope>(
+    pub(crate) fn add<W: Run + 'scope>(
         &'scope self,
         work: W,
         offer: Offer<'_>,
@@ -195,7 +195,7 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
     }
 
     /// A task of a map in this scope: the map sees to its panics.
-    pub(crate) fn offer_item<W: Work + 'scope>(
+    pub(crate) fn offer_item<W: Run + 'scope>(
         &'scope self,
         work: W,
         mut offer: Offer<'_>,
@@ -211,7 +211,7 @@ impl<'scope, 'env, S: 'static> Scope<'scope, 'env, S> {
     }
 
     /// `ended` must leave the roll, last of all, and the handle must not leave the scope.
-    fn offer<W: Work + 'scope>(
+    fn offer<W: Run + 'scope>(
         &'scope self,
         work: W,
         ended: Callback,

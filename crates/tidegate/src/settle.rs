@@ -21,7 +21,7 @@ use crate::extras::{self, Extras};
 use crate::frames;
 use crate::holding;
 use crate::ids::{TaskId, TaskInfo};
-use crate::job::{Verb, Words, Work, pass_on, peek, put, take};
+use crate::job::{Run, Verb, Words, Work, pass_on, peek, put, take};
 use crate::life::CellRef;
 use crate::line::WorkerLine;
 use crate::outcome::{Cause, OutcomeKind, Summary};
@@ -70,16 +70,23 @@ pub(crate) fn task_info(cell: CellRef) -> Option<TaskInfo> {
 /// The functions of a work type, as a constant.
 pub(crate) struct OpsOf<W>(PhantomData<W>);
 
-impl<W: Work> OpsOf<W> {
-    pub(crate) const OPS: Ops = Ops {
-        run: run::<W>,
-        drop_work: drop_work::<W>,
-        drop_output: drop_output::<W>,
-        describe: describe::<W>,
-    };
+impl<W: Run> OpsOf<W> {
+    pub(crate) const OPS: Ops = OpsOf::<W>::with(run::<W>);
 }
 
-unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
+impl<W: Work> OpsOf<W> {
+    /// For work that is run in a way of its own.
+    pub(crate) const fn with(run: unsafe fn(CellRef, &RunEnv<'_>) -> bool) -> Ops {
+        Ops {
+            run,
+            drop_work: drop_work::<W>,
+            drop_output: drop_output::<W>,
+            describe: describe::<W>,
+        }
+    }
+}
+
+unsafe fn run<W: Run>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     let Some(cx) = Cx::new(cell, env) else {
         settle_expired(cell, env);
         return false;
@@ -113,13 +120,13 @@ unsafe fn run<W: Work>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     });
     // SAFETY: `how` says what was just stored.
     unsafe { settle_returned::<W>(cell, env, how, left, &cx, at) };
-    env.hide(lowest);
+    env.hide(cell, lowest);
     how == Returned::Panic
 }
 
 /// # Safety
 /// `left` holds what `how` says, stored by `put`.
-unsafe fn settle_returned<W: Work>(
+pub(crate) unsafe fn settle_returned<W: Work>(
     cell: CellRef,
     env: &RunEnv<'_>,
     how: Returned,

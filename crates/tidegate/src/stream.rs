@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use crate::completed::InFlight;
 use crate::handle::Handle;
 use crate::ids::TaskId;
-use crate::job::{Fallible, Plain, Work};
+use crate::job::{Fallible, Plain, Run};
 use crate::outcome::TaskError;
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
@@ -99,7 +99,7 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
 
     fn add<W>(&mut self, work: W) -> Result<u64, Refused<W::Closure>>
     where
-        W: Work<Value = T, Error = E> + 'static,
+        W: Run<Value = T, Error = E> + 'static,
     {
         if self.in_flight.len() >= self.window {
             let core = self.pool.core();

@@ -14,7 +14,7 @@ use crate::extras::Callback;
 use crate::handle::Handle;
 use crate::holding::{Hold, Wants};
 use crate::ids::ExternalId;
-use crate::job::{FallibleWithCx, FallibleWithState, Told, WithCx, WithState, Work};
+use crate::job::{FallibleWithCx, FallibleWithState, Run, Told, WithCx, WithState};
 use crate::outcome::{Cause, Summary};
 use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
@@ -221,7 +221,7 @@ impl<'p, S: 'static> Task<'p, S> {
         self
     }
 
-    fn handle<W: Work + 'static>(
+    fn handle<W: Run + 'static>(
         self,
         work: W,
     ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
@@ -232,7 +232,7 @@ impl<'p, S: 'static> Task<'p, S> {
         }
     }
 
-    fn detached<W: Work + 'static>(self, work: W) -> Result<(), Refused<W::Closure>> {
+    fn detached<W: Run + 'static>(self, work: W) -> Result<(), Refused<W::Closure>> {
         let Task { pool, mut offer } = self;
         match offer.wants {
             None => pool.spawn_work(work, offer),

@@ -388,9 +388,9 @@ impl RunEnv<'_> {
     }
 
     #[inline(always)]
-    pub(crate) fn hide(&self, lowest: bool) {
+    pub(crate) fn hide(&self, cell: CellRef, lowest: bool) {
         if let Some(line) = self.line {
-            line.pop(lowest);
+            line.pop(cell, lowest);
         }
     }
 }
