@@ -16,6 +16,7 @@ use crate::frames::{self, MAX_DEPTH};
 use crate::job::{InlineJob, Run, Words, Work, fits, put, take};
 use crate::life::CellRef;
 use crate::lobby::Waited;
+use crate::nest::Nest;
 use crate::outcome::Cause;
 use crate::parker::with_parker;
 use crate::queue::{NoRoom, Standing};
@@ -108,7 +109,7 @@ impl Core {
         let (policy, inside) = (self.config.when_full, self.config.inside);
         match decide::on_full(policy, inside, patience != Patience::Try, depth, MAX_DEPTH) {
             // The one way that can use the slot: wait with the closure in hand.
-            OnFull::Wait(limit) => {
+            OnFull::Wait(limit) if !frames::polls() => {
                 let mut job = Some(job);
                 let own = self.own_deadline(patience);
                 let until = self.clock.now().after(limit).min(own);
@@ -207,10 +208,26 @@ impl Core {
         self: &Arc<Self>,
         work: W,
         handle: bool,
+        offer: Offer<'_>,
+    ) -> Result<CellRef, (Reason, W)> {
+        // SAFETY: by contract, and they are its functions.
+        unsafe { self.offer_cell_of(work, &OpsOf::<W>::OPS, handle, offer) }
+    }
+
+    /// As `offer_cell`, for work with functions of its own.
+    ///
+    /// # Safety
+    /// As for `fill_cell`.
+    #[inline]
+    pub(crate) unsafe fn offer_cell_of<W: Work>(
+        self: &Arc<Self>,
+        work: W,
+        ops: &'static Ops,
+        handle: bool,
         mut offer: Offer<'_>,
     ) -> Result<CellRef, (Reason, W)> {
         // SAFETY: by contract.
-        let cell = unsafe { self.fill_cell(work, &OpsOf::<W>::OPS, handle, &mut offer) }?;
+        let cell = unsafe { self.fill_cell(work, ops, handle, &mut offer) }?;
         if let Err(why) = self.first_push(cell, &offer)
             && let Err(reason) = self.offer_slowly(cell, why, &offer)
         {
@@ -335,7 +352,7 @@ impl Core {
 
     /// Pushes a filled cell; its time in the queue begins now.
     #[inline]
-    fn push_cell(
+    pub(crate) fn push_cell(
         &self,
         cell: CellRef,
         standing: Standing,
@@ -398,6 +415,10 @@ impl Core {
             Slowly::Here => {
                 self.run_on_this_thread(cell, offer);
                 Ok(())
+            }
+            Slowly::Wait(_) if frames::polls() => {
+                offer.step_in();
+                Err(Reason::WouldDeadlock) // it would hold up a runtime
             }
             Slowly::Wait(until) => {
                 let waited = self.wait_for_room(until, offer, |standing| {
@@ -517,8 +538,10 @@ impl Core {
                     self.callers.lock().push((cell, frames::runner()));
                 }
             }
-            let env = RunEnv { core: self, line, state: no_state() };
+            let nest = Nest::default();
+            let env = RunEnv { core: self, line, state: no_state(), nest: &nest };
             frames::enter(self.address(), None, || run_claimed(cell, &env));
+            nest.finish_here(&env);
             if let Some((number, began)) = timed {
                 self.times.caller_ran(number, self.clock.now().since(began));
             }

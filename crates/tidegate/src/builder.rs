@@ -12,6 +12,7 @@ use crate::config::{BuildError, Config, Inside, WhenFull, Workers};
 use crate::core::Core;
 use crate::event::Event;
 use crate::ids::WorkerId;
+use crate::line::WorkerLine;
 use crate::pool::Pool;
 use crate::report::Shutdown;
 use crate::roster::Phase;
@@ -257,6 +258,18 @@ impl<S: 'static> Builder<S> {
         self
     }
 
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn run_on(
+        &mut self,
+        driver: crate::driver::Driver,
+        time: impl FnOnce() -> crate::on_tokio::TokioTime,
+    ) {
+        self.config.driver = driver;
+        if self.config.clock.is_real() {
+            self.config.clock = Clock::tokio(time());
+        }
+    }
+
     /// Starts the pool. Returns once the first worker is ready to run a task; a failure of
     /// its thread, hook or state is an error here, later ones are restarted.
     pub fn build(self) -> Result<Pool<S>, BuildError> {
@@ -278,22 +291,14 @@ impl<S: 'static> Builder<S> {
 fn start(core: &Arc<Core>) -> Result<(), BuildError> {
     // All on the roster before the supervisor looks at it: it fills what is missing.
     let lines: Vec<_> = (0..core.target()).map(|_| core.roster.lock().add()).collect();
-    let first = Event::new();
-    core.start_worker(&lines[0], Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
-    if let Err(cause) = first.wait() {
-        let leaving = loop {
-            let mut roster = core.roster.lock();
-            if !roster.leaving.is_empty() {
-                break std::mem::take(&mut roster.leaving);
-            }
-            drop(roster);
-            crate::sync::thread::yield_now();
-        };
-        leaving.into_iter().for_each(spawn::Joiner::join);
-        return Err(BuildError::Worker(cause));
+    match core.driver.start_first(core, &lines[0]) {
+        Some(started) => started.map_err(BuildError::Worker)?,
+        None => start_first(core, &lines[0])?,
     }
-    let (own, name) = (Arc::clone(core), format!("{}-supervisor", core.name));
-    let spawned = spawn::spawn(name, None, core.config.spawner.as_ref(), move || supervise(own));
+    let spawned = core.driver.start_supervisor(core).unwrap_or_else(|| {
+        let (own, name) = (Arc::clone(core), format!("{}-supervisor", core.name));
+        spawn::spawn(name, None, core.config.spawner.as_ref(), move || supervise(own))
+    });
     match spawned {
         Ok(thread) => *core.ending.supervisor.lock() = Some(thread),
         Err(error) => {
@@ -304,6 +309,9 @@ fn start(core: &Arc<Core>) -> Result<(), BuildError> {
     // It has to have announced itself: `queue(0)` hands over to idle workers only. A pool that
     // may be empty may have sent it home already.
     while core.queue.bound() == 0 && core.lot.idle() == 0 && core.live() > 0 {
+        if core.driver.is_async() {
+            break; // it announced itself when it was made
+        }
         crate::sync::thread::yield_now();
     }
     for line in &lines[1..] {
@@ -315,6 +323,25 @@ fn start(core: &Arc<Core>) -> Result<(), BuildError> {
             }
             core.wake_supervisor();
         }
+    }
+    Ok(())
+}
+
+/// Waits until the first worker's thread, hook and state have gone well.
+fn start_first(core: &Arc<Core>, line: &Arc<WorkerLine>) -> Result<(), BuildError> {
+    let first = Event::new();
+    core.start_worker(line, Some(Arc::clone(&first))).map_err(BuildError::Spawn)?;
+    if let Err(cause) = first.wait() {
+        let leaving = loop {
+            let mut roster = core.roster.lock();
+            if !roster.leaving.is_empty() {
+                break std::mem::take(&mut roster.leaving);
+            }
+            drop(roster);
+            crate::sync::thread::yield_now();
+        };
+        leaving.into_iter().for_each(spawn::Joiner::join);
+        return Err(BuildError::Worker(cause));
     }
     Ok(())
 }

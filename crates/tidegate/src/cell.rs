@@ -102,6 +102,8 @@ impl Kind {
 
 /// Functions that know the types of one task.
 pub(crate) struct Ops {
+    /// It is polled until it is ready; a closure ends where it begins.
+    pub(crate) is_future: bool,
     /// Runs the work in `payload` and settles the cell; true if it panicked.
     #[cfg(not(tidegate_loom))]
     pub(crate) run: unsafe fn(crate::life::CellRef, &crate::settle::RunEnv<'_>) -> bool,
@@ -132,7 +134,7 @@ pub(crate) struct TaskCell {
     /// When its time is up, in ticks; the lowest bit says whether it is the time in the
     /// queue (0) or of the run (1).
     pub(crate) limit_at: AtomicU64,
-    /// How long it may run, in nanoseconds.
+    /// How long it may run, in nanoseconds; of a future that runs, which worker polls it.
     pub(crate) run_limit: AtomicU64,
     /// When it was told to stop (`stamp`); 0 = not yet.
     pub(crate) stopped_at: AtomicU64,

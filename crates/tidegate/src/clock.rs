@@ -47,6 +47,8 @@ pub struct Clock(Source);
 enum Source {
     System(Instant),
     Manual(Arc<Hand>),
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    Tokio(crate::on_tokio::TokioTime),
 }
 
 /// What a clock shows at first. Not 0, which elsewhere means "no time yet".
@@ -76,8 +78,20 @@ impl Clock {
     pub(crate) fn goes_with(&self, other: &Clock) -> bool {
         match (&self.0, &other.0) {
             (Source::Manual(one), Source::Manual(two)) => Arc::ptr_eq(one, two),
-            _ => self.is_real() && other.is_real(),
+            (Source::Manual(_), _) | (_, Source::Manual(_)) => false,
+            _ => true,
         }
+    }
+
+    /// The time of a tokio runtime, which its user may have paused.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn tokio(time: crate::on_tokio::TokioTime) -> Clock {
+        Clock(Source::Tokio(time))
+    }
+
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn tokio_time(&self) -> Option<&crate::on_tokio::TokioTime> {
+        if let Source::Tokio(time) = &self.0 { Some(time) } else { None }
     }
 
     /// A clock that stands still until [`ManualClock::advance`] moves it.
@@ -93,6 +107,8 @@ impl Clock {
             Source::Manual(hand) => {
                 Ticks(hand.state.lock().unwrap_or_else(PoisonError::into_inner).0)
             }
+            #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+            Source::Tokio(time) => Ticks(ORIGIN + time.elapsed().as_nanos() as u64),
         }
     }
 

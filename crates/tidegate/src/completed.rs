@@ -22,7 +22,7 @@ pub(crate) struct InFlight<T, E> {
 }
 
 #[derive(Default)]
-struct Settled {
+pub(crate) struct Settled {
     state: Lock<(VecDeque<u64>, Option<Waker>)>,
 }
 
@@ -98,18 +98,9 @@ impl<T, E> InFlight<T, E> {
         !self.settled.state.lock().0.is_empty()
     }
 
-    /// Whether one has settled; if not, the waker is woken when one does.
-    pub(crate) fn is_ready_or_wakes(&self, waker: &Waker) -> bool {
-        let waker = waker.clone();
-        let old = {
-            let mut state = self.settled.state.lock();
-            if !state.0.is_empty() {
-                return true;
-            }
-            state.1.replace(waker)
-        };
-        drop(old);
-        false
+    /// The list of those that have.
+    pub(crate) fn settled(&self) -> &Arc<Settled> {
+        &self.settled
     }
 
     pub(crate) fn oldest(&self) -> Option<u64> {
@@ -137,6 +128,20 @@ impl<T, E> InFlight<T, E> {
 }
 
 impl Settled {
+    /// Whether one has settled; if not, the waker is woken when one does.
+    pub(crate) fn is_ready_or_wakes(&self, waker: &Waker) -> bool {
+        let waker = waker.clone();
+        let old = {
+            let mut state = self.state.lock();
+            if !state.0.is_empty() {
+                return true;
+            }
+            state.1.replace(waker)
+        };
+        drop(old);
+        false
+    }
+
     fn add(&self, key: u64) {
         let waker = {
             let mut state = self.state.lock();

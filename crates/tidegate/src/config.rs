@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::driver::Driver;
 use crate::ids::WorkerId;
 use crate::report::Shutdown;
 use crate::settings::{INSIDE, SettingError, Settings, WHEN_FULL};
@@ -132,6 +133,7 @@ type StateMaker = Arc<dyn Fn(WorkerId) -> Result<Box<dyn Any>, String> + Send + 
 /// The validated settings of a running pool.
 pub(crate) struct Config {
     pub(crate) name: String,
+    pub(crate) driver: Driver,
     pub(crate) workers: Workers,
     /// W4, for a range: how long a task may wait before workers are added, how long workers may
     /// idle before they go, and how long to hold still after a change.
@@ -162,6 +164,7 @@ impl Config {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Config {
             name,
+            driver: Driver::default(),
             workers: workers.into(),
             grow_after: Duration::from_millis(10),
             shrink_after: Duration::from_secs(10),
@@ -253,6 +256,17 @@ impl Config {
         if self.queue == 0 && self.when_full == WhenFull::DropOldest {
             let expected = "another policy: a queue of 0 has no oldest task to drop";
             return wrong("when_full", policy, expected);
+        }
+        if self.driver.is_async() {
+            let expected = "none: a pool of futures has no threads, and its tasks move between those of the runtime";
+            let given = [
+                ("worker_state", self.worker_state.is_some()),
+                ("stack_size", self.stack_size.is_some()),
+                ("callers_may_help", self.callers_may_help),
+            ];
+            if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
+                return wrong(key, "given".to_owned(), expected);
+            }
         }
         if self.worker_state.is_some() {
             let expected =

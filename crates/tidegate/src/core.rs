@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::decide::Closing;
 use crate::depot;
 use crate::diagnosis::Past;
+use crate::driver::Driver;
 use crate::event::{Event, wake_quietly};
 use crate::ids::{TaskId, TaskInfo};
 use crate::ledger::{Ledger, Totals};
@@ -23,9 +24,11 @@ use crate::parker::Parker;
 use crate::queue::Queue;
 use crate::reaper::{Chore, Reaper};
 use crate::report::Report;
+use crate::resize::Sizing;
 use crate::roster::Roster;
 use crate::settle;
 use crate::spawn::Joiner;
+use crate::supervisor::Nap;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
@@ -69,6 +72,10 @@ pub(crate) struct Core {
     /// The roster's count.
     live: Arc<AtomicUsize>,
     pub(crate) roster: Lock<Roster>,
+    pub(crate) driver: Driver,
+    /// What a supervisor that is no thread of its own keeps, and when it has to look again.
+    pub(crate) sizing: Lock<Sizing>,
+    pub(crate) next_look: Lock<Nap>,
     pub(crate) control: Lock<Control>,
     pub(crate) reaper: Lock<Reaper>,
     /// Tasks that callers run on their own threads, and which (`frames.rs`).
@@ -122,7 +129,10 @@ impl Core {
             clock: config.clock.clone(),
             real_time: Clock::system(),
             queue: Queue::new(config.queue, config.workers.max).watched(config.clock.clone()),
-            lot: Lot::new(),
+            lot: config.driver.lot(),
+            driver: config.driver.clone(),
+            sizing: Lock::default(),
+            next_look: Lock::new(Nap::until(Ticks::NEVER)),
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),
@@ -212,7 +222,8 @@ impl Core {
         }
         // Past what was published so far, ours included.
         let own = self.queue.tickets();
-        if !self.lot.all_asleep(self.live() as u64) {
+        // On a runtime the others may need this very thread.
+        if !self.driver.is_async() && !self.lot.all_asleep(self.live() as u64) {
             for _ in 0..crate::sync::steps(12) {
                 crate::sync::spin_loop();
                 crate::sync::spin_loop();
@@ -240,8 +251,25 @@ impl Core {
         }
     }
 
+    /// A place came free: whoever is first in line takes it.
+    pub(crate) fn room_is_free(&self) {
+        if self.lobby.wake_first() {
+            self.mind_the_turn();
+        }
+    }
+
+    /// A future was told that there is room. If it does not take it, the next one shall.
+    #[cold]
+    pub(crate) fn mind_the_turn(&self) {
+        const TURN: std::time::Duration = std::time::Duration::from_millis(2);
+        self.watch_limit(self.clock.now().after(TURN));
+    }
+
     pub(crate) fn wake_supervisor(&self) {
-        self.supervisor.unpark();
+        match self.driver.is_async() {
+            false => self.supervisor.unpark(),
+            true => self.driver.ring(),
+        }
     }
 
     /// Something settled, or a worker has nothing left to do: watchers look again.
@@ -273,7 +301,7 @@ impl Core {
 
     /// Tells a running cell task to stop, without running user code.
     pub(crate) fn tell(self: &Arc<Self>, cell: CellRef, cause: Cause) -> bool {
-        match cell.request_stop(cause, self.clock.now().0) {
+        match self.request_stop(cell, cause, self.clock.now().0) {
             None => false,
             Some(has_token) => {
                 if has_token && let Some(token) = settle::own_token(cell) {
@@ -283,6 +311,15 @@ impl Core {
                 true
             }
         }
+    }
+
+    /// As `CellRef::request_stop`; a future is then dropped by its worker.
+    pub(crate) fn request_stop(&self, cell: CellRef, cause: Cause, now: u64) -> Option<bool> {
+        let told = cell.request_stop(cause, now);
+        if told.is_some() {
+            self.driver.wake_runner(self, cell);
+        }
+        told
     }
 
     /// S3: the parent token was cancelled, on whatever thread.
@@ -316,7 +353,7 @@ impl Core {
     pub(crate) fn runner_of(&self, cell: CellRef) -> Option<u64> {
         let on_worker = {
             let roster = self.roster.lock();
-            let mut lines = roster.entries.iter().map(|entry| &entry.line);
+            let mut lines = roster.entries.values().map(|entry| &entry.line);
             lines.find(|line| line.running_cells().contains(&cell)).map(|line| line.runner())
         };
         on_worker.or_else(|| {

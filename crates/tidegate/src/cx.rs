@@ -39,7 +39,7 @@ pub struct Cx {
     name: &'static str,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Times {
     clock: Clock,
     started: Ticks,
@@ -74,6 +74,13 @@ impl Cx {
         }
         self.times = Some(Times { clock: env.core.clock.clone(), started, limit });
         true
+    }
+
+    /// The same, for the task's own code.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn twin(&self) -> Cx {
+        let times = self.times.clone();
+        Cx { cell: self.cell, worker: self.worker, times, name: self.name }
     }
 
     pub(crate) fn started(&self) -> Option<Ticks> {

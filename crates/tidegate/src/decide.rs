@@ -8,6 +8,8 @@ use std::time::Duration;
 use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::config::{Inside, WhenFull};
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+use crate::outcome::Cause;
 use crate::refused::Reason;
 use crate::report::{Mode, Shutdown};
 
@@ -82,6 +84,16 @@ pub(crate) fn outcome(returned: Returned, past_limit: bool, told_to_stop: bool) 
         (Returned::Error, _, true) => Kind::CancelledWithError,
         (Returned::Error, _, false) => Kind::Failed,
         (Returned::Value, _, _) => Kind::Completed,
+    }
+}
+
+/// O3 for a future that was dropped because it was told to stop.
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) fn interrupted(cause: Cause, past_limit: bool) -> Kind {
+    match cause {
+        Cause::Timeout => Kind::TimedOutRunning,
+        _ if past_limit => Kind::TimedOutRunning,
+        _ => Kind::Cancelled,
     }
 }
 

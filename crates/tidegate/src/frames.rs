@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 
+use crate::life::CellRef;
 use crate::line::WorkerLine;
 
 use crate::sync::per_thread;
@@ -17,7 +18,17 @@ struct Frame {
     pool: *const (),
     /// Null on a caller's thread.
     line: *const WorkerLine,
+    /// Null unless a future is polled here.
+    poll: *const Poll,
     below: *const Frame,
+}
+
+/// A poll of a task that is a future, as the code in it sees it.
+#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+pub(crate) struct Poll {
+    pub(crate) cell: CellRef,
+    /// Where tasks go that this one starts on top of itself; null on a caller's.
+    pub(crate) inbox: *const (),
 }
 
 per_thread! {
@@ -29,6 +40,26 @@ per_thread! {
 
 /// Runs `f` as code of `pool` (the address of its core), on a worker or on a caller.
 pub(crate) fn enter<R>(pool: *const (), line: Option<&WorkerLine>, f: impl FnOnce() -> R) -> R {
+    enter_with(pool, line, std::ptr::null(), f)
+}
+
+/// Runs `f` as a poll of a task of `pool`: it must not block.
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) fn enter_poll<R>(
+    pool: *const (),
+    line: Option<&WorkerLine>,
+    poll: &Poll,
+    f: impl FnOnce() -> R,
+) -> R {
+    enter_with(pool, line, poll, f)
+}
+
+fn enter_with<R>(
+    pool: *const (),
+    line: Option<&WorkerLine>,
+    poll: *const Poll,
+    f: impl FnOnce() -> R,
+) -> R {
     struct Leave(*const Frame);
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -37,7 +68,7 @@ pub(crate) fn enter<R>(pool: *const (), line: Option<&WorkerLine>, f: impl FnOnc
     }
     let below = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
     let line = line.map_or(std::ptr::null(), std::ptr::from_ref);
-    let frame = Frame { pool, line, below };
+    let frame = Frame { pool, line, poll, below };
     let _ = TOP.try_with(|top| top.set(&raw const frame));
     let _leave = Leave(below);
     f()
@@ -54,6 +85,35 @@ pub(crate) fn depth(pool: *const ()) -> usize {
         at = frame.below;
     }
     depth
+}
+
+/// Whether a future is polled on this thread, of whichever pool: what blocks here may keep
+/// what it waits for from running.
+pub(crate) fn polls() -> bool {
+    let mut at = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: as in `depth`.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        if !frame.poll.is_null() {
+            return true;
+        }
+        at = frame.below;
+    }
+    false
+}
+
+/// Runs `f` with the innermost poll of a task of `pool` on this thread, if there is one.
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) fn with_poll<R>(pool: *const (), f: impl FnOnce(Option<&Poll>) -> R) -> R {
+    let mut at = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: as in `depth`; a frame's poll is borrowed for as long as its `enter_poll` runs.
+    while let Some(frame) = unsafe { at.as_ref() } {
+        if frame.pool == pool && !frame.poll.is_null() {
+            // SAFETY: as above.
+            return f(Some(unsafe { &*frame.poll }));
+        }
+        at = frame.below;
+    }
+    f(None)
 }
 
 /// Runs `f` with the worker of `pool` whose thread this is, if it is one.

@@ -14,6 +14,7 @@ use crate::cell::Kind;
 use crate::clock::{Clock, Ticks};
 use crate::core::Core;
 use crate::depot;
+use crate::frames;
 use crate::ids::TaskId;
 use crate::job::take;
 use crate::life::{CellRef, Look};
@@ -83,7 +84,7 @@ impl<T, E> Handle<T, E> {
     /// Inside a task of the same pool: a target that is still queued is run here and now,
     /// on top of the waiting task, at most 64 deep; one that runs elsewhere is waited for. A
     /// wait that could never end comes back as [`WaitError::NoOutcome`]. Never runs an
-    /// unrelated task.
+    /// unrelated task. Inside a poll of an `AsyncPool`'s task it never blocks: await the handle.
     pub fn wait(self) -> Result<T, WaitError<T, E>> {
         self.wait_at(Depth::Limited)
     }
@@ -106,10 +107,10 @@ impl<T, E> Handle<T, E> {
     }
 
     /// Waits at most `limit`, by the pool's clock. `None`: no outcome yet, or it was taken before. Never runs
-    /// the task itself.
+    /// the task itself. Inside a poll of an `AsyncPool`'s task it does not wait: await the handle.
     pub fn wait_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError<E>>> {
         let cell = self.cell?;
-        if !matches!(cell.look(), Look::Settled(..)) {
+        if !matches!(cell.look(), Look::Settled(..)) && !frames::polls() {
             let core = Core::find(cell.cell().core.load(SeqCst));
             let clock = core.map_or_else(Clock::system, |core| core.clock.clone());
             let deadline = clock.now().after(limit);
@@ -177,6 +178,9 @@ impl<T, E> Future for Handle<T, E> {
     /// When polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let cell = self.cell.expect("a handle was polled after its outcome was taken");
+        if cell.look() == Look::Queued {
+            waiting::begin_queued(cell);
+        }
         if !matches!(cell.look(), Look::Settled(..)) && !cell.register(cx.waker()) {
             return Poll::Pending;
         }

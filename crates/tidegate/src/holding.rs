@@ -22,7 +22,7 @@ use crate::token::Listener;
 
 /// What a task asks for, in the order in which every task takes it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wants(Vec<(Budget, u64)>);
+pub(crate) struct Wants(pub(crate) Vec<(Budget, u64)>);
 
 impl Wants {
     /// One budget is taken once, however often it is named: a second wait for it would be a
@@ -56,8 +56,12 @@ impl Hold {
         }
     }
 
+    pub(crate) fn add(&mut self, budget: &Budget, weight: u64) {
+        self.permits.push(Permit::new(budget, weight));
+    }
+
     /// The work was refused.
-    fn refund(mut self) {
+    pub(crate) fn refund(mut self) {
         std::mem::take(&mut self.permits).into_iter().for_each(Permit::refund);
     }
 }
@@ -99,6 +103,21 @@ impl<W: Run> Run for Holding<W> {
     }
 }
 
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+impl<W> Holding<W> {
+    pub(crate) fn new(work: W, hold: Hold) -> Holding<W> {
+        Holding { work, hold: Arc::new(hold) }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    pub(crate) fn into_parts(self) -> (W, Arc<Hold>) {
+        (self.work, self.hold)
+    }
+}
+
 impl Core {
     /// Takes what `offer` wants, waiting for it as the policy says; what is wrapped then goes
     /// on to a place in the queue.
@@ -129,6 +148,32 @@ impl Core {
         hold: &mut Hold,
         offer: &mut Offer<'_>,
     ) -> Result<(), Reason> {
+        self.may_hold(wants, offer)?;
+        let began = self.clock.now();
+        for (budget, weight) in wants {
+            match budget.pot().try_take(*weight) {
+                Ok(()) => {}
+                Err(Reason::OverBudget) => {
+                    let until = self.permits_until(offer, began)?;
+                    offer.step_back();
+                    let waited = self.wait_for_permit(budget, *weight, until, offer.token);
+                    offer.step_in();
+                    waited?;
+                    offer.waited = self.clock.now().since(began);
+                }
+                Err(reason) => return Err(reason),
+            }
+            hold.add(budget, *weight);
+        }
+        Ok(())
+    }
+
+    /// Whether it makes sense to take any.
+    pub(crate) fn may_hold(
+        &self,
+        wants: &[(Budget, u64)],
+        offer: &Offer<'_>,
+    ) -> Result<(), Reason> {
         let depth = frames::depth(self.address());
         if self.queue.is_closed() && !self.forks(offer.patience, depth) {
             return Err(Reason::Closed);
@@ -139,34 +184,28 @@ impl Core {
         if wants.iter().any(|(budget, weight)| *weight > budget.capacity()) {
             return Err(Reason::TooHeavy);
         }
-        let began = self.clock.now();
-        for (budget, weight) in wants {
-            match budget.pot().try_take(*weight) {
-                Ok(()) => {}
-                Err(Reason::OverBudget) => {
-                    let may_wait = offer.patience != Patience::Try;
-                    let limit = match decide::on_over_budget(self.config.when_full, may_wait, depth)
-                    {
-                        OnFull::Wait(limit) => limit,
-                        OnFull::Refuse(reason) => return Err(reason),
-                        _ => return Err(Reason::OverBudget),
-                    };
-                    // One limit for all that it waits for, the place included.
-                    let until = offer.until.unwrap_or(Ticks::NEVER);
-                    let own = *offer.give_up_at.get_or_insert_with(|| {
-                        self.own_deadline(offer.patience).min(began.after(limit))
-                    });
-                    offer.step_back();
-                    let waited = self.wait_for_permit(budget, *weight, own.min(until), offer.token);
-                    offer.step_in();
-                    waited?;
-                    offer.waited = self.clock.now().since(began);
-                }
-                Err(reason) => return Err(reason),
-            }
-            hold.permits.push(Permit::new(budget, *weight));
-        }
         Ok(())
+    }
+
+    /// Until when to wait for what is not there, if at all.
+    pub(crate) fn permits_until(
+        &self,
+        offer: &mut Offer<'_>,
+        began: Ticks,
+    ) -> Result<Ticks, Reason> {
+        let depth = frames::depth(self.address());
+        let may_wait = offer.patience != Patience::Try;
+        let limit = match decide::on_over_budget(self.config.when_full, may_wait, depth) {
+            OnFull::Wait(limit) => limit,
+            OnFull::Refuse(reason) => return Err(reason),
+            _ => return Err(Reason::OverBudget),
+        };
+        // One limit for all that it waits for, the place included.
+        let until = offer.until.unwrap_or(Ticks::NEVER);
+        let own = *offer
+            .give_up_at
+            .get_or_insert_with(|| self.own_deadline(offer.patience).min(began.after(limit)));
+        Ok(own.min(until))
     }
 
     fn wait_for_permit(

@@ -66,6 +66,8 @@ mod depot;
 #[cfg(not(tidegate_loom))]
 mod diagnosis;
 #[cfg(not(tidegate_loom))]
+mod driver;
+#[cfg(not(tidegate_loom))]
 mod event;
 #[cfg(not(tidegate_loom))]
 mod extras;
@@ -96,7 +98,11 @@ mod map_error;
 #[cfg(not(tidegate_loom))]
 mod members;
 #[cfg(not(tidegate_loom))]
+mod nest;
+#[cfg(not(tidegate_loom))]
 mod observe;
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+mod on_tokio;
 #[cfg(not(tidegate_loom))]
 mod order;
 #[cfg(not(tidegate_loom))]
@@ -191,6 +197,8 @@ mod public {
     pub use crate::ids::{ExternalId, TaskId, TaskInfo, WorkerId};
     pub use crate::map::{Map, MapAsCompleted};
     pub use crate::map_error::MapError;
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub use crate::on_tokio::{AsyncPool, AsyncTask};
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
     pub use crate::panics::{Panic, capture_backtraces};

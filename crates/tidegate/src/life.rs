@@ -328,6 +328,19 @@ impl CellRef {
         Some(at)
     }
 
+    /// Which worker polls it; by that worker, which has claimed the start. From then on nobody
+    /// asks how long it may run.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn set_runner(self, worker: crate::ids::WorkerId) {
+        self.cell().run_limit.store(u64::from(worker.0), SeqCst);
+    }
+
+    /// What `set_runner` said, or nonsense: good for a wake-up only.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn runner(self) -> crate::ids::WorkerId {
+        crate::ids::WorkerId(self.cell().run_limit.load(SeqCst) as u32)
+    }
+
     /// The limit that this life is under now, in the queue or running.
     pub(crate) fn limit(self) -> Option<Ticks> {
         let at = self.cell().limit_at.load(SeqCst);

@@ -34,6 +34,9 @@ pub(crate) const STUCK: u32 = 2;
 /// There are more workers than needed (W4): it goes after its task unless it is called back.
 pub(crate) const RETIRE: u32 = 8;
 
+/// How long a busy runtime may take to poll a worker.
+const TURN: Duration = Duration::from_secs(1);
+
 /// What one incarnation of a worker writes and others read.
 #[derive(Debug)]
 pub(crate) struct WorkerLine {
@@ -53,6 +56,12 @@ pub(crate) struct WorkerLine {
     on_top: Lock<Vec<CellRef>>,
     /// When it began to work; 0: not yet.
     born: AtomicU64,
+    /// Since when it is in one poll of a future, in real time; 0: it is not.
+    in_poll_since: AtomicU64,
+    /// When a future here was first seen to have been told to stop, in real time.
+    told_since: AtomicU64,
+    /// Of a worker that is a future.
+    pub(crate) waker: OnceLock<std::task::Waker>,
     /// Made with the first task.
     times: OnceLock<Box<OwnTimes>>,
 }
@@ -105,8 +114,47 @@ impl WorkerLine {
             hard_at: AtomicU64::new(u64::MAX),
             on_top: Lock::default(),
             born: AtomicU64::new(0),
+            in_poll_since: AtomicU64::new(0),
+            told_since: AtomicU64::new(0),
+            waker: OnceLock::new(),
             times: OnceLock::new(),
         })
+    }
+
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn poll_begins(&self, real_now: Ticks) {
+        self.in_poll_since.store(real_now.0, SeqCst);
+    }
+
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn poll_ends(&self) {
+        self.in_poll_since.store(0, SeqCst);
+    }
+
+    /// How long it has been in one poll, if it is in one.
+    pub(crate) fn in_poll_for(&self, real_now: Ticks) -> Option<Duration> {
+        match self.in_poll_since.load(SeqCst) {
+            0 => None,
+            since => Some(real_now.since(Ticks(since))),
+        }
+    }
+
+    /// Nothing here was told to stop.
+    pub(crate) fn patience_begins(&self) {
+        if self.told_since.load(SeqCst) != 0 {
+            self.told_since.store(0, SeqCst);
+        }
+    }
+
+    /// When a future here that was told to stop is given up, in real time: from when it was
+    /// first seen so. One that is not in a poll only waits for its turn.
+    pub(crate) fn patience_ends(&self, grace: Duration, real_now: Ticks) -> Ticks {
+        let _ = self.told_since.compare_exchange(0, real_now.0, SeqCst, SeqCst);
+        let grace = match self.in_poll_for(real_now) {
+            Some(_) => grace,
+            None => grace.max(TURN),
+        };
+        Ticks(self.told_since.load(SeqCst)).after(grace)
     }
 
     pub(crate) fn outcomes(&self) -> &Outcomes {

@@ -5,9 +5,14 @@
 //! millisecond at most and never lose it; the others sleep until they are first.
 //! Newcomers who find room do not queue up behind: that keeps submits fast. Once
 //! `bound` tickets have gone by the first in line, room is reserved for it.
+//!
+//! Futures wait in the same line. They can't nap, so each place that comes free is announced
+//! to them at once; and one that was told and is not polled must not hold up the rest (hazard
+//! 79), so the supervisor lets the next one in as well (`pass_on`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::clock::{Clock, Ticks};
@@ -35,8 +40,34 @@ pub(crate) struct Lobby {
 
 #[derive(Debug, Default)]
 struct Line {
-    waiters: VecDeque<(u64, Arc<Parker>)>,
+    waiters: VecDeque<Waiter>,
     next_number: u64,
+    /// How many of them are futures.
+    futures: usize,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    who: Who,
+    /// It may take room although it is not the first.
+    has_turn: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Who {
+    Thread(Arc<Parker>),
+    Future(Waker),
+}
+
+impl Who {
+    fn wake(self) {
+        match self {
+            Who::Thread(parker) => parker.unpark(),
+            // A waker of the user may panic (hazard 83).
+            Who::Future(waker) => drop(crate::panics::quietly(|| waker.wake())),
+        }
+    }
 }
 
 /// Why a wait for room ended.
@@ -61,39 +92,60 @@ impl Lobby {
         self.waiting.load(Relaxed)
     }
 
-    /// A taker made room. Cheap when nobody waits.
+    /// A taker made room. Cheap when nobody waits. True: as for `wake_first`.
     #[inline(always)]
-    pub(crate) fn room_made(&self, queue: &Queue) {
+    pub(crate) fn room_made(&self, queue: &Queue) -> bool {
         // Pairs with the RMW in `join`: the taker moved `head` (or gave credit) before.
-        if self.waiting.load(SeqCst) != 0 {
-            self.announce(queue);
-        }
+        self.waiting.load(SeqCst) != 0 && self.announce(queue)
     }
 
     #[cold]
-    fn announce(&self, queue: &Queue) {
+    fn announce(&self, queue: &Queue) -> bool {
         let bound = queue.bound();
-        if bound < HYSTERESIS_FROM || (queue.head() & 31 == 0 && queue.room() >= bound / 2) {
-            self.wake_first();
-        }
+        let worth_it = bound < HYSTERESIS_FROM
+            || (queue.head() & 31 == 0 && queue.room() >= bound / 2)
+            || self.line.lock().futures > 0;
+        worth_it && self.wake_first()
     }
 
-    /// Regardless of hysteresis: the takers have nothing left to do.
-    pub(crate) fn wake_first(&self) {
+    /// Regardless of hysteresis: the takers have nothing left to do. True: a future was woken,
+    /// others wait behind it, and nobody knows whether it will be polled.
+    pub(crate) fn wake_first(&self) -> bool {
         if self.waiting.load(SeqCst) == 0 {
-            return;
+            return false;
         }
-        let first = self.line.lock().waiters.front().map(|(_, parker)| Arc::clone(parker));
-        if let Some(parker) = first {
-            parker.unpark();
-        }
+        let (first, alone) = {
+            let line = self.line.lock();
+            (line.waiters.front().map(|first| first.who.clone()), line.waiters.len() == 1)
+        };
+        let is_future = matches!(first, Some(Who::Future(_)));
+        first.into_iter().for_each(Who::wake);
+        is_future && !alone
     }
 
     pub(crate) fn wake_all(&self) {
-        let all: Vec<_> = self.line.lock().waiters.iter().map(|w| Arc::clone(&w.1)).collect();
-        for parker in all {
-            parker.unpark();
+        let all: Vec<_> = self.line.lock().waiters.iter().map(|w| w.who.clone()).collect();
+        all.into_iter().for_each(Who::wake);
+    }
+
+    /// There is room, and whoever was told has not taken it: one more may. True: ask again.
+    pub(crate) fn pass_on(&self, queue: &Queue) -> bool {
+        if self.waiting.load(SeqCst) == 0 || queue.room() == 0 {
+            return false;
         }
+        let (next, more) = {
+            let mut line = self.line.lock();
+            let told = line.waiters.front().is_some_and(|w| matches!(w.who, Who::Future(_)));
+            let mut waiting = line.waiters.iter_mut().skip(1).filter(|w| !w.has_turn);
+            let next = waiting.next().filter(|_| told).map(|waiter| {
+                waiter.has_turn = true;
+                waiter.who.clone()
+            });
+            (next, waiting.next().is_some())
+        };
+        let passed = next.is_some();
+        next.into_iter().for_each(Who::wake);
+        passed && more
     }
 
     /// Waits until `push` is let in, at most until `deadline`. Another thread that
@@ -110,13 +162,13 @@ impl Lobby {
         if let Some(end) = self.wait_awake(queue, &mut push) {
             return end;
         }
-        let number = self.join(parker);
+        let number = self.join(Who::Thread(Arc::clone(parker)));
         let mut first_since = None;
         // A model checker knows no real time.
         let naps = if MODELLED { clock.clone() } else { Clock::system() };
         let mut nap = 0;
         let end = loop {
-            let first = self.line.lock().waiters.front().is_some_and(|w| w.0 == number);
+            let first = self.has_turn(number);
             let standing = if first { Standing::FirstInLine } else { Standing::Newcomer };
             if queue.is_closed() {
                 break Waited::Closed;
@@ -180,32 +232,60 @@ impl Lobby {
         end
     }
 
-    fn join(&self, parker: &Arc<Parker>) -> u64 {
+    /// A future queues up.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    pub(crate) fn join_future(&self, waker: &Waker) -> u64 {
+        self.join(Who::Future(waker.clone()))
+    }
+
+    /// It was polled again.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    pub(crate) fn update(&self, number: u64, waker: &Waker) {
+        let who = Who::Future(waker.clone());
+        let mut line = self.line.lock();
+        let found = line.waiters.iter_mut().find(|waiter| waiter.number == number);
+        let old = found.map(|waiter| std::mem::replace(&mut waiter.who, who));
+        drop(line);
+        drop(old);
+    }
+
+    /// Whether it may take room.
+    pub(crate) fn has_turn(&self, number: u64) -> bool {
+        let line = self.line.lock();
+        let at = line.waiters.iter().position(|waiter| waiter.number == number);
+        at.is_some_and(|at| at == 0 || line.waiters[at].has_turn)
+    }
+
+    fn join(&self, who: Who) -> u64 {
         let mut line = self.line.lock();
         let number = line.next_number;
         line.next_number += 1;
-        line.waiters.push_back((number, Arc::clone(parker)));
+        line.futures += usize::from(matches!(who, Who::Future(_)));
+        line.waiters.push_back(Waiter { number, who, has_turn: false });
         // Then the first look at the queue: see `room_made`.
         self.waiting.fetch_add(1, SeqCst);
         number
     }
 
     /// Leaves the line, and passes the turn on if it was ours.
-    fn leave(&self, number: u64, queue: &Queue) {
-        let next = {
+    pub(crate) fn leave(&self, number: u64, queue: &Queue) {
+        let (next, gone) = {
             let mut line = self.line.lock();
-            let was_first = line.waiters.front().is_some_and(|w| w.0 == number);
-            line.waiters.retain(|w| w.0 != number);
+            let at = line.waiters.iter().position(|waiter| waiter.number == number);
+            let gone = at.and_then(|at| line.waiters.remove(at));
             self.waiting.fetch_sub(1, SeqCst);
-            if was_first {
+            if gone.as_ref().is_some_and(|gone| matches!(gone.who, Who::Future(_))) {
+                line.futures -= 1;
+            }
+            let next = if at == Some(0) {
                 queue.reserve(false);
-                line.waiters.front().map(|w| Arc::clone(&w.1))
+                line.waiters.front().map(|next| next.who.clone())
             } else {
                 None
-            }
+            };
+            (next, gone)
         };
-        if let Some(parker) = next {
-            parker.unpark();
-        }
+        next.into_iter().for_each(Who::wake);
+        drop(gone); // a waker is user code
     }
 }

@@ -19,10 +19,17 @@
 //! `held` counts idle workers whose place a helping caller occupies (R10):
 //! held ≤ sleeping + searching at all times, so callers and workers together never
 //! exceed the number of workers.
+//!
+//! Workers that are futures (`on_tokio/`) leave a waker instead of sleeping, then look at the
+//! tokens once more. A waker is taken off the list by whoever wakes it, or by its own worker:
+//! for each token that is there, somebody was woken who has not looked yet.
+
+use std::collections::BTreeMap;
+use std::task::{Poll, Waker};
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::{Padded, WaitWord, snooze, steps};
+use crate::sync::{Lock, Padded, WaitWord, snooze, steps};
 
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 16;
@@ -54,6 +61,8 @@ fn held(state: u64) -> u64 {
 pub(crate) struct Lot {
     state: Padded<AtomicU64>,
     tokens: Padded<WaitWord>,
+    /// Sleeping workers that are futures, by their number; None in a pool on threads.
+    futures: Option<Lock<BTreeMap<u32, Waker>>>,
 }
 
 /// Why a worker is awake again.
@@ -67,7 +76,14 @@ pub(crate) enum Awake {
 
 impl Lot {
     pub(crate) fn new() -> Self {
-        Lot { state: Padded(AtomicU64::new(0)), tokens: Padded(WaitWord::new(0)) }
+        let (state, tokens) = (AtomicU64::new(0), WaitWord::new(0));
+        Lot { state: Padded(state), tokens: Padded(tokens), futures: None }
+    }
+
+    /// For workers that are futures.
+    #[cfg_attr(not(any(feature = "tokio", tidegate_loom)), allow(dead_code))]
+    pub(crate) fn of_futures() -> Self {
+        Lot { futures: Some(Lock::default()), ..Lot::new() }
     }
 
     // ------------------------------------------------------------ wakers
@@ -106,14 +122,26 @@ impl Lot {
             }
         }
         self.tokens.value.fetch_add(TOKEN, SeqCst);
-        self.tokens.wake(1);
+        match &self.futures {
+            None => self.tokens.wake(1),
+            Some(futures) => {
+                let first = futures.lock().pop_first();
+                first.into_iter().for_each(|(_, waker)| waker.wake());
+            }
+        }
         true
     }
 
     /// Makes every sleeper look at its orders.
     pub(crate) fn kick_all(&self) {
         self.tokens.value.fetch_add(KICK, SeqCst);
-        self.tokens.wake(i32::MAX);
+        match &self.futures {
+            None => self.tokens.wake(i32::MAX),
+            Some(futures) => {
+                let all = std::mem::take(&mut *futures.lock());
+                all.into_values().for_each(Waker::wake);
+            }
+        }
     }
 
     /// Idle workers, for the roster and the snapshot.
@@ -162,6 +190,91 @@ impl Lot {
                 Awake::Called => return,
                 Awake::Searching => (searching, step) = (true, 0),
             }
+        }
+    }
+
+    /// As `rest`, for the worker `number`, which is a future. `asleep` is its own: whether it
+    /// counts as one that sleeps.
+    #[cfg_attr(not(any(feature = "tokio", tidegate_loom)), allow(dead_code))]
+    pub(crate) fn poll_rest(
+        &self,
+        asleep: &mut bool,
+        (number, waker): (u32, &Waker),
+        workable: impl Fn() -> bool,
+        called: impl Fn() -> bool,
+    ) -> Poll<()> {
+        if !std::mem::replace(asleep, true) {
+            self.lie_down(false, &workable);
+        }
+        loop {
+            match self.poll_doze((number, waker), &called) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Awake::Called) => break,
+                Poll::Ready(Awake::Searching) if workable() && self.end_search() => break,
+                Poll::Ready(Awake::Searching) => self.lie_down(true, &workable),
+            }
+        }
+        *asleep = false;
+        Poll::Ready(())
+    }
+
+    /// A worker that is a future goes without having been called; `asleep` as for `poll_rest`.
+    #[cfg_attr(not(any(feature = "tokio", tidegate_loom)), allow(dead_code))]
+    pub(crate) fn desert(&self, asleep: bool, number: u32) {
+        if !asleep {
+            return;
+        }
+        if let Some(futures) = &self.futures {
+            drop(futures.lock().remove(&number));
+        }
+        // Either its share of the sleepers, or the token that was meant for one of them.
+        while !self.leave() {
+            let tokens = self.tokens.value.load(SeqCst);
+            if tokens & TOKENS != 0
+                && self
+                    .tokens
+                    .value
+                    .compare_exchange(tokens, tokens - TOKEN, SeqCst, SeqCst)
+                    .is_ok()
+            {
+                self.state.fetch_sub(SEARCHING, SeqCst);
+                return;
+            }
+            snooze(5);
+        }
+    }
+
+    fn poll_doze(&self, (number, waker): (u32, &Waker), called: impl Fn() -> bool) -> Poll<Awake> {
+        let futures = self.futures.as_ref().expect("a lot of futures");
+        let mut listed = false;
+        loop {
+            let tokens = self.tokens.value.load(SeqCst);
+            let awake = if tokens & TOKENS != 0 {
+                let left = tokens - TOKEN;
+                if self.tokens.value.compare_exchange(tokens, left, SeqCst, Relaxed).is_err() {
+                    continue;
+                }
+                Some(Awake::Searching)
+            } else if called() {
+                if !self.leave() {
+                    // Every sleeper is spoken for: a token for us is on its way.
+                    snooze(5);
+                    continue;
+                }
+                Some(Awake::Called)
+            } else {
+                None
+            };
+            match awake {
+                Some(awake) => {
+                    drop(futures.lock().remove(&number));
+                    return Poll::Ready(awake);
+                }
+                None if listed => return Poll::Pending,
+                // Then once more: a token that came in between has woken nobody.
+                None => drop(futures.lock().insert(number, waker.clone())),
+            }
+            listed = true;
         }
     }
 
@@ -215,13 +328,17 @@ impl Lot {
         work: impl Fn() -> bool,
         called: impl Fn() -> bool,
     ) -> Awake {
+        self.lie_down(searched, work);
+        self.doze(called)
+    }
+
+    fn lie_down(&self, searched: bool, work: impl Fn() -> bool) {
         let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
         self.state.fetch_add(change, SeqCst);
         // A submit that did not see us asleep has published before this look.
         if work() {
             self.wake_one();
         }
-        self.doze(called)
     }
 
     /// Sleeps, as one that is counted so.

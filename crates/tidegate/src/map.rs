@@ -243,9 +243,10 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
                 break;
             }
             let oldest = self.first.handles.front().and_then(|(_, handle)| handle.cell());
+            let settled = Arc::clone(rest.settled());
             let becomes_ready = |waker: &Waker| match oldest {
                 Some(cell) => cell.register(waker),
-                None => rest.is_ready_or_wakes(waker),
+                None => settled.is_ready_or_wakes(waker),
             };
             let Some((key, handle)) =
                 feed.pull(ready, &becomes_ready, |key| Some(rest.callback(key)))
@@ -293,7 +294,7 @@ impl<I: Iterator, T, E> Feed<'_, I, T, E> {
     fn pull(
         &mut self,
         ready: bool,
-        becomes_ready: &dyn Fn(&Waker) -> bool,
+        becomes_ready: &(dyn Fn(&Waker) -> bool + Sync),
         callback: impl FnOnce(u64) -> Option<Callback>,
     ) -> Option<(u64, Handle<T, E>)> {
         self.over |= self.first_failure.has_come();

@@ -15,12 +15,12 @@ impl Core {
         let roster = self.roster.lock();
         let mut outcomes = roster.folded;
         outcomes.add(&self.ledger.outcomes);
-        for entry in &roster.entries {
+        for entry in roster.entries.values() {
             outcomes.add(entry.line.outcomes());
         }
         let unstarted = self.ledger.unstarted.load(SeqCst);
         let mut started = roster.folded_started + self.ledger.started.load(SeqCst);
-        for entry in &roster.entries {
+        for entry in roster.entries.values() {
             started += entry.line.started();
         }
         let accepted = self.ledger.accepted.load(SeqCst) + self.queue.accepted();

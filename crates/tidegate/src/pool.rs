@@ -256,7 +256,8 @@ impl<S> Pool<S> {
 
     fn wait_idle_until(&self, deadline: Ticks) -> Result<bool, ShutdownError> {
         let core = self.core();
-        may_block(core)?;
+        may_wait(core)?;
+        may_block()?;
         let watching = core.watch.begin();
         Ok(with_parker(|parker, waker| {
             loop {
@@ -278,7 +279,8 @@ impl<S> Pool<S> {
     /// [`ShutdownError::InsideTask`]: it would wait for itself. [`close`](Pool::close) works there.
     pub fn shutdown(&self, how: Shutdown) -> Result<Report, ShutdownError> {
         let core = self.core();
-        may_block(core)?;
+        may_wait(core)?;
+        may_block()?;
         core.begin_shutdown(how, Who::Caller);
         let report = core.ending.report.wait();
         core.ending.join();
@@ -289,7 +291,7 @@ impl<S> Pool<S> {
     /// is called; what is queued is settled in the call; dropping the future leaves it going.
     pub fn shutdown_async(&self, how: Shutdown) -> ShutdownFuture {
         let core = self.core();
-        let error = may_block(core).err();
+        let error = may_wait(core).err();
         if error.is_none() {
             core.begin_shutdown(how, Who::Caller);
         }
@@ -317,7 +319,7 @@ impl<S> Pool<S> {
         core.end_pause();
         drop(control);
         core.lot.kick_all();
-        core.lobby.wake_first();
+        core.room_is_free();
         core.wake_for_rest();
         core.wake_supervisor(); // to look at the size again
     }
@@ -348,8 +350,13 @@ impl<S> Pool<S> {
     }
 }
 
-/// Errors where a blocking call on this pool could never return.
-fn may_block(core: &Core) -> Result<(), ShutdownError> {
+/// Not inside a poll of some pool of futures.
+fn may_block() -> Result<(), ShutdownError> {
+    if frames::polls() { Err(ShutdownError::InPoll) } else { Ok(()) }
+}
+
+/// Errors where a wait for this pool could never end.
+fn may_wait(core: &Core) -> Result<(), ShutdownError> {
     if frames::depth(core.address()) > 0 {
         return Err(ShutdownError::InsideTask);
     }

@@ -174,6 +174,9 @@ impl Pot {
         end: impl Fn() -> Option<Reason>,
     ) -> Result<(), Reason> {
         let Some(mut place) = self.enter(weight)? else { return Ok(()) };
+        if crate::frames::polls() {
+            return Err(Reason::WouldDeadlock); // it would hold up a runtime
+        }
         with_parker(|parker, waker| {
             let _registered = register(waker);
             loop {

@@ -90,7 +90,9 @@ impl Core {
             std::mem::take(&mut reaper.threads)
         };
         old.into_iter().for_each(Joiner::join); // they have left their loops
-        self.start_reaper_thread();
+        if !self.driver.start_reaper(self) {
+            self.start_reaper_thread();
+        }
     }
 
     /// Does chores on the calling thread, and whatever else is there.
@@ -122,6 +124,17 @@ impl Core {
             reaper.starting += 1;
         }
         self.start_reaper_thread()
+    }
+
+    /// A reaper that is no thread begins, or was dropped instead.
+    pub(crate) fn reaper_started(self: &Arc<Self>, begins: bool) {
+        let mut reaper = self.reaper.lock();
+        reaper.starting -= 1;
+        if !begins {
+            reaper.busy -= 1;
+            drop(reaper);
+            self.start_reaper();
+        }
     }
 
     /// The caller has counted it. True if it could be started.
@@ -163,7 +176,7 @@ impl Core {
         }
     }
 
-    fn do_chores(self: &Arc<Self>) {
+    pub(crate) fn do_chores(self: &Arc<Self>) {
         loop {
             let chore = {
                 let mut reaper = self.reaper.lock();

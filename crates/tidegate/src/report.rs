@@ -128,6 +128,9 @@ pub enum ShutdownError {
     /// waited for itself. Nothing has happened. `close` works there; shut down
     /// or wait from outside.
     InsideTask,
+    /// It was called inside a poll of a task of an `AsyncPool`, whose runtime it would have held
+    /// up. Nothing has happened: await `shutdown_async`, or `AsyncPool::shutdown`.
+    InPoll,
     /// It was called in a child process made by `fork`, which has the memory of
     /// the pool but none of its threads. Build pools after forking.
     Forked,
@@ -139,6 +142,10 @@ impl fmt::Display for ShutdownError {
             ShutdownError::InsideTask => {
                 "a task or callback of the pool cannot wait for the whole pool, which would \
                  include itself; call `close` there, and wait or shut down from outside"
+            }
+            ShutdownError::InPoll => {
+                "a future is being polled on this thread, and a wait would hold up its runtime; \
+                 await `shutdown_async` instead (of an `AsyncPool`: `shutdown`)"
             }
             ShutdownError::Forked => {
                 "the pool's threads stayed behind in the parent process when this one was \

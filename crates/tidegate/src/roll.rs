@@ -101,6 +101,9 @@ impl Roll {
     /// Returns when there is no task. Inside the pool it runs what is queued meanwhile; an
     /// error if it may not, because of worker state.
     pub(crate) fn wait(&self, core: &Arc<Core>) -> Result<(), WaitReason> {
+        if frames::polls() {
+            return Err(WaitReason::InPoll);
+        }
         let inside = frames::depth(core.address()) > 0;
         loop {
             while inside && let Some(cell) = self.oldest_queued() {

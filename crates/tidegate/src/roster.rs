@@ -1,6 +1,6 @@
 //! Who works here: one entry per worker, in every state it can be in.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(crate) struct Roster {
     pub(crate) new_places: usize,
     /// Whether the last change by the load was to more; None before the first.
     pub(crate) grew: Option<bool>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: BTreeMap<WorkerId, Entry>,
     pub(crate) ended: VecDeque<WorkerInfo>,
     next_id: u32,
     /// Counts of incarnations that are over.
@@ -115,7 +115,7 @@ impl Roster {
             limits,
             new_places: 0,
             grew: None,
-            entries: Vec::new(),
+            entries: BTreeMap::new(),
             ended: VecDeque::new(),
             next_id: 0,
             folded: Totals::default(),
@@ -134,7 +134,7 @@ impl Roster {
     pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
         let line = WorkerLine::new(WorkerId(self.next_id));
         self.next_id += 1;
-        self.entries.push(Entry {
+        self.insert(Entry {
             line: Arc::clone(&line),
             phase: Phase::Starting,
             thread: None,
@@ -150,7 +150,7 @@ impl Roster {
     /// The next incarnation of a worker that has gone, to be started at `at`.
     pub(crate) fn add_again(&mut self, gone: &Entry, at: Ticks, cause: String, failures: u32) {
         let recycled = gone.replace && failures == 0;
-        self.entries.push(Entry {
+        self.insert(Entry {
             line: WorkerLine::after(&gone.line),
             phase: Phase::Restarting { at, cause },
             thread: None,
@@ -163,33 +163,37 @@ impl Roster {
     }
 
     pub(crate) fn find(&mut self, id: WorkerId) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|entry| entry.line.id == id)
+        self.entries.get_mut(&id)
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        self.entries.insert(entry.line.id, entry);
     }
 
     /// Workers that count towards the bound: starting, live, or about to come back. Not those
     /// who were told to go: they take no further task.
     pub(crate) fn positions(&self) -> usize {
-        self.entries.iter().filter(|e| e.stays()).count()
+        self.entries.values().filter(|e| e.stays()).count()
     }
 
     /// W4: sends so many home, each after its task, the most dispensable first.
     pub(crate) fn retire(&mut self, surplus: usize) {
-        let mut staying: Vec<_> =
-            (0..self.entries.len()).filter(|i| self.entries[*i].stays()).collect();
         // The newest first, and only then by use: the sort is stable.
-        staying.reverse();
+        let mut staying: Vec<_> =
+            self.entries.values_mut().rev().filter(|entry| entry.stays()).collect();
         // Each is asked once: what they do changes while we look, and a sort must not see that.
-        staying.sort_by_cached_key(|i| std::cmp::Reverse(self.entries[*i].dispensable()));
+        staying.sort_by_cached_key(|entry| std::cmp::Reverse(entry.dispensable()));
         let mut not_yet_back = Vec::new();
-        for i in staying.into_iter().take(surplus) {
-            let entry = &mut self.entries[i];
+        for entry in staying.into_iter().take(surplus) {
             entry.replace = false;
             match entry.phase {
                 Phase::Restarting { .. } => not_yet_back.push(entry.line.id),
                 _ => drop(entry.line.orders.fetch_or(RETIRE, SeqCst)),
             }
         }
-        self.entries.retain(|entry| !not_yet_back.contains(&entry.line.id));
+        for id in not_yet_back {
+            self.entries.remove(&id);
+        }
     }
 
     /// Keeps up to so many who were about to retire; how many.
@@ -199,7 +203,7 @@ impl Roster {
                 && !entry.line.ordered(STOP_AFTER_TASK)
                 && !matches!(entry.phase, Phase::Stuck)
         };
-        let retiring = self.entries.iter_mut().filter(retiring).take(missing);
+        let retiring = self.entries.values_mut().filter(retiring).take(missing);
         let mut kept = 0;
         for entry in retiring {
             entry.line.orders.fetch_and(!RETIRE, SeqCst);
@@ -219,28 +223,28 @@ impl Roster {
     }
 
     pub(crate) fn live(&self) -> usize {
-        self.entries.iter().filter(|e| matches!(e.phase, Phase::Live)).count()
+        self.entries.values().filter(|e| matches!(e.phase, Phase::Live)).count()
     }
 
     /// On their way, those included that only have their place yet.
     pub(crate) fn coming(&self) -> usize {
         let coming = |e: &&Entry| matches!(e.phase, Phase::Starting | Phase::Restarting { .. });
-        self.entries.iter().filter(coming).count() + self.new_places
+        self.entries.values().filter(coming).count() + self.new_places
     }
 
     /// Live workers that have not run anything yet.
     pub(crate) fn untried(&self) -> usize {
         let untried = |e: &&Entry| matches!(e.phase, Phase::Live) && e.line.started() == 0;
-        self.entries.iter().filter(untried).count()
+        self.entries.values().filter(untried).count()
     }
 
     pub(crate) fn stuck(&self) -> usize {
-        self.entries.iter().filter(|e| matches!(e.phase, Phase::Stuck)).count()
+        self.entries.values().filter(|e| matches!(e.phase, Phase::Stuck)).count()
     }
 
     /// Threads that have not left their loop.
     pub(crate) fn threads(&self) -> usize {
-        self.entries.iter().filter(|e| !matches!(e.phase, Phase::Restarting { .. })).count()
+        self.entries.values().filter(|e| !matches!(e.phase, Phase::Restarting { .. })).count()
     }
 
     /// After whatever changed who is live.
@@ -268,8 +272,7 @@ impl Roster {
 
     /// Takes a worker whose thread has left its loop off the list; the entry says how.
     pub(crate) fn remove(&mut self, id: WorkerId, end: &End, now: Ticks) -> Option<Entry> {
-        let at = self.entries.iter().position(|entry| entry.line.id == id)?;
-        let mut entry = self.entries.remove(at);
+        let mut entry = self.entries.remove(&id)?;
         self.recount();
         self.folded.add(entry.line.outcomes());
         self.folded_started += entry.line.started();
@@ -308,7 +311,7 @@ impl Roster {
     pub(crate) fn reading(&mut self, now: Ticks) -> StaffReading {
         let [mut queue_wait, mut run_time] = self.folded_times.clone();
         let (mut busy, mut lived) = self.folded_busy;
-        for line in self.entries.iter().map(|entry| &entry.line) {
+        for line in self.entries.values().map(|entry| &entry.line) {
             if let Some(times) = line.times() {
                 times.queue_wait.add_to(&mut queue_wait);
                 times.run_time.add_to(&mut run_time);
@@ -331,7 +334,7 @@ impl Roster {
     }
 
     pub(crate) fn list(&self, now: Ticks) -> Vec<WorkerInfo> {
-        let present = self.entries.iter().map(|entry| self.info(entry, now));
+        let present = self.entries.values().map(|entry| self.info(entry, now));
         self.ended.iter().cloned().chain(present).collect()
     }
 }
@@ -376,7 +379,7 @@ mod tests {
         const WORKERS: usize = 200;
         let mut roster = Roster::new(Workers { min: 1, max: WORKERS });
         let lines: Vec<_> = (0..WORKERS).map(|_| roster.add()).collect();
-        for entry in &mut roster.entries {
+        for entry in roster.entries.values_mut() {
             entry.phase = Phase::Live;
         }
         let stop = AtomicBool::new(false);

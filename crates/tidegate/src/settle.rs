@@ -24,6 +24,7 @@ use crate::ids::{TaskId, TaskInfo};
 use crate::job::{Run, Verb, Words, Work, pass_on, peek, put, take};
 use crate::life::CellRef;
 use crate::line::WorkerLine;
+use crate::nest::Nest;
 use crate::outcome::{Cause, OutcomeKind, Summary};
 use crate::panics::{Panic, quietly};
 use crate::publish::Published;
@@ -42,6 +43,8 @@ pub(crate) struct RunEnv<'a> {
     pub(crate) line: Option<&'a WorkerLine>,
     /// The worker's state, or null.
     pub(crate) state: *mut (),
+    /// Where a task goes that is a future and has begun.
+    pub(crate) nest: &'a Nest,
 }
 
 /// Whose thread settles: only a caller's may run user code.
@@ -71,13 +74,14 @@ pub(crate) fn task_info(cell: CellRef) -> Option<TaskInfo> {
 pub(crate) struct OpsOf<W>(PhantomData<W>);
 
 impl<W: Run> OpsOf<W> {
-    pub(crate) const OPS: Ops = OpsOf::<W>::with(run::<W>);
+    pub(crate) const OPS: Ops = OpsOf::<W>::with(run::<W>, false);
 }
 
 impl<W: Work> OpsOf<W> {
     /// For work that is run in a way of its own.
-    pub(crate) const fn with(run: unsafe fn(CellRef, &RunEnv<'_>) -> bool) -> Ops {
+    pub(crate) const fn with(run: unsafe fn(CellRef, &RunEnv<'_>) -> bool, is_future: bool) -> Ops {
         Ops {
+            is_future,
             run,
             drop_work: drop_work::<W>,
             drop_output: drop_output::<W>,
@@ -163,11 +167,40 @@ pub(crate) unsafe fn settle_returned<W: Work>(
             }
         });
     }
-    let run_time = at.zip(cx.started()).map(|(at, started)| at.since(started));
-    if let (Some(line), Some(took), Some(at)) = (env.line, run_time, at) {
+    let run_time = run_time(cell, env, cx, at);
+    finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
+}
+
+/// How long it ran, if it was timed, for its outcome and for its worker.
+#[inline]
+fn run_time(cell: CellRef, env: &RunEnv<'_>, cx: &Cx, at: Option<Ticks>) -> Option<Duration> {
+    let (at, started) = at.zip(cx.started())?;
+    let took = at.since(started);
+    if let Some(line) = env.line {
         line.ran_alone(cell, took, at);
     }
-    finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
+    Some(took)
+}
+
+/// Settles a future that was dropped before it was ready: by the cause it was told, or `cause`.
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) fn settle_stopped(
+    cell: CellRef,
+    env: &RunEnv<'_>,
+    cx: &Cx,
+    at: Option<Ticks>,
+    cause: Cause,
+) {
+    let Some(won) = cell.claim_running() else {
+        env.core.ledger.late_returns.fetch_add(1, Relaxed);
+        trace::returned_late(env.core, cx.name(), task_id(cell));
+        return;
+    };
+    let cause = won.stop_cause().unwrap_or(cause);
+    cell.set_cause(cause);
+    let kind = decide::interrupted(cause, at.is_some_and(|at| at >= cx.limit()));
+    let run_time = run_time(cell, env, cx, at);
+    finish(cell, kind, Some(cause), run_time, env.core, env.line);
 }
 
 /// A value that came too late goes quietly.
@@ -351,7 +384,7 @@ pub(crate) fn settle_unstarted(cell: CellRef, kind: Kind, cause: Option<Cause>, 
 }
 
 /// Settles a task that was claimed to run but whose time in the queue is over.
-fn settle_expired(cell: CellRef, env: &RunEnv<'_>) {
+pub(crate) fn settle_expired(cell: CellRef, env: &RunEnv<'_>) {
     let claimed = cell.claim_running();
     debug_assert!(claimed.is_some(), "a task was given up before it was shown");
     env.core.drop_unused_work(cell);
@@ -395,7 +428,7 @@ pub(crate) fn settle_abandoned(cell: CellRef, cause: Cause, core: &Arc<Core>) {
 pub(crate) fn complete_queued(cell: CellRef, core: &Arc<Core>) {
     if cell.claim_queued(Cause::Group).is_some() {
         core.queue.give_credit();
-        core.lobby.wake_first();
+        core.room_is_free();
         settle_unstarted(cell, Kind::Completed, None, core);
     }
 }
@@ -408,7 +441,7 @@ pub(crate) fn cancel_queued(cell: CellRef, cause: Cause, who: Who) -> bool {
         return false;
     }
     core.queue.give_credit();
-    core.lobby.wake_first();
+    core.room_is_free();
     match who {
         Who::Caller => settle_unstarted(cell, Kind::Cancelled, Some(cause), &core),
         Who::Watcher => core.reap(Chore::Unstarted(Item::Cell(cell), Kind::Cancelled, cause)),
@@ -423,7 +456,7 @@ pub(crate) fn cancel(cell: CellRef, cause: Cause, who: Who) -> bool {
         return true;
     }
     let Some(core) = Core::find(cell.cell().core.load(SeqCst)) else { return false };
-    match cell.request_stop(cause, core.clock.now().0) {
+    match core.request_stop(cell, cause, core.clock.now().0) {
         None => false,
         Some(has_token) => {
             if has_token && let Some(token) = own_token(cell) {

@@ -97,7 +97,7 @@ impl Core {
 
     fn tell_running(self: &Arc<Self>) {
         let lines: Vec<_> =
-            self.roster.lock().entries.iter().map(|entry| Arc::clone(&entry.line)).collect();
+            self.roster.lock().entries.values().map(|entry| Arc::clone(&entry.line)).collect();
         let on_workers = lines.iter().flat_map(|line| line.running_cells());
         let cells: Vec<_> =
             on_workers.chain(self.callers.lock().iter().map(|(cell, _)| *cell)).collect();
@@ -109,7 +109,7 @@ impl Core {
     /// Err: the report, because everything is done or nothing more can be.
     pub(crate) fn try_to_end(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
         let Some(closing) = self.control.lock().closing else {
-            return Ok(Nap::Until(Ticks::NEVER));
+            return Ok(Nap::until(Ticks::NEVER));
         };
         let overdue = closing.grace_ends(self.config.grace);
         let real_now = self.real_time.now();
@@ -125,7 +125,8 @@ impl Core {
         let callers = self.callers.lock().len() as u64;
         let (at_work, leaving) = {
             let roster = self.roster.lock();
-            (roster.threads() - roster.stuck(), roster.leaving.len())
+            let futures = self.driver.present().saturating_sub(roster.stuck());
+            (roster.threads() - roster.stuck(), roster.leaving.len() + futures)
         };
         let gone = at_work == 0 && leaving == 0 && self.reaper.lock().is_idle();
         let done = gone && self.is_idle();
@@ -136,18 +137,18 @@ impl Core {
                 self.lot.kick_all();
             }
             let waiting = now < overdue;
-            return Ok(if waiting { Nap::Until(overdue) } else { Nap::Really(last_call) });
+            return Ok(if waiting { Nap::until(overdue) } else { Nap::really(last_call) });
         }
         if !done && real_now >= last_call && self.relieve_reaper(real_now, true) {
             let last_call = real_now.after(LAST_CALL);
             self.control.lock().last_call = Some(last_call);
-            return Ok(Nap::Really(last_call));
+            return Ok(Nap::really(last_call));
         }
         if self.tell_end(closing, now, done) {
             // What hangs is waited for no longer than a hook would be.
             let last_call = real_now.after(LAST_CALL);
             self.control.lock().last_call = Some(last_call);
-            return Ok(Nap::Really(last_call));
+            return Ok(Nap::really(last_call));
         }
         let reapers = self.reaper.lock().take_idle_threads();
         for thread in reapers {
@@ -176,7 +177,7 @@ impl Core {
     fn report(&self, closing: Closing, now: Ticks, done: bool) -> Report {
         let reading = self.reading();
         let mut borrowing: Vec<_> = self.callers.lock().iter().map(|(cell, _)| *cell).collect();
-        for entry in &self.roster.lock().entries {
+        for entry in self.roster.lock().entries.values() {
             borrowing.extend(entry.line.running_cells().into_iter().filter(|cell| cell.borrows()));
         }
         let borrowing: Vec<_> =
@@ -215,6 +216,6 @@ impl Core {
 }
 
 fn still_running(roster: &Roster) -> Vec<TaskInfo> {
-    let stuck = roster.entries.iter().filter(|e| matches!(e.phase, Phase::Stuck));
+    let stuck = roster.entries.values().filter(|e| matches!(e.phase, Phase::Stuck));
     stuck.flat_map(|e| e.stuck_in.iter().cloned()).take(Report::MAX_LISTED).collect()
 }

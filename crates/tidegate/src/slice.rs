@@ -1,6 +1,5 @@
 //! Map over a slice: a few tasks share the items.
 
-use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -181,9 +180,9 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
     ) -> Option<Reason> {
         let inside = frames::depth(self.core.address()) > 0;
         let patience = if inside { Patience::Probe } else { Patience::Room };
-        let registered = RefCell::new(None);
+        let registered = Lock::new(None);
         let unwanted = |waker: &Waker| {
-            *registered.borrow_mut() = self.enough.register(Listener::Waker(waker.clone()));
+            *registered.lock() = self.enough.register(Listener::Waker(waker.clone()));
             self.enough.is_cancelled()
         };
         let (mut refused, mut helpers) = (None, 0);

@@ -18,6 +18,7 @@ use crate::life::CellRef;
 use crate::line::{STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::Looks;
+use crate::parker::Parker;
 use crate::queue::Item;
 use crate::reaper::Chore;
 use crate::report::Report;
@@ -38,8 +39,8 @@ pub(crate) fn supervise(core: Arc<Core>) {
     let (mut looks, mut sizing) = (Looks::default(), Sizing::default());
     let report = loop {
         match core.tick(core.clock.now(), &mut sizing) {
-            Ok(Nap::Until(next)) => core.sleep_until(next, &mut looks, sizing.pace()),
-            Ok(Nap::Really(next)) => drop(core.supervisor.park_until(&core.real_time, next)),
+            Ok(Nap { at, really: Ticks::NEVER }) => core.sleep_until(at, &mut looks, sizing.pace()),
+            Ok(nap) => drop(core.supervisor.park_until(&core.real_time, nap.really)),
             Err(report) => break report,
         }
     };
@@ -49,11 +50,22 @@ pub(crate) fn supervise(core: Arc<Core>) {
 }
 
 /// When to look again.
-pub(crate) enum Nap {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Nap {
     /// By the pool's clock.
-    Until(Ticks),
+    pub(crate) at: Ticks,
     /// By the system's, whatever the pool's clock is: threads take real time to leave.
-    Really(Ticks),
+    pub(crate) really: Ticks,
+}
+
+impl Nap {
+    pub(crate) fn until(at: Ticks) -> Nap {
+        Nap { at, really: Ticks::NEVER }
+    }
+
+    pub(crate) fn really(really: Ticks) -> Nap {
+        Nap { at: Ticks::NEVER, really }
+    }
 }
 
 impl Core {
@@ -83,7 +95,8 @@ impl Core {
     /// Ok: look again at that time. Err: it is over.
     fn tick(self: &Arc<Self>, now: Ticks, sizing: &mut Sizing) -> Result<Nap, Arc<Report>> {
         let mut next = self.watch_limits(now);
-        next = next.min(self.abandon_overdue(now));
+        let (overdue, stuck) = self.abandon_overdue(now);
+        next = next.min(overdue);
         next = next.min(self.size(now, sizing));
         next = next.min(self.staff(now));
         if let Some(limit) = self.on_limit(now) {
@@ -95,13 +108,42 @@ impl Core {
         let reaping = !self.reaper.lock().is_idle();
         self.relieve_reaper(self.real_time.now(), false);
         self.join_leaving();
-        match self.try_to_end(now)? {
+        let mut nap = self.try_to_end(now)?;
+        if nap.really != Ticks::NEVER {
+            return Ok(nap); // the last call
+        }
+        nap = Nap { at: nap.at.min(next), really: stuck };
+        if reaping && nap.at > now.after(RETRY) {
             // Whatever the pool's clock is: destructors take real time.
-            Nap::Until(at) if reaping && next.min(at) > now.after(RETRY) => {
-                Ok(Nap::Really(self.real_time.now().after(RETRY)))
+            nap.really = nap.really.min(self.real_time.now().after(RETRY));
+        }
+        Ok(nap)
+    }
+
+    /// One look for supervisors that are not threads of their own. Ok: whether the next is due
+    /// sooner than was said before.
+    pub(crate) fn look(self: &Arc<Self>) -> Result<bool, Arc<Report>> {
+        let mut sizing = self.sizing.lock();
+        let nap = self.tick(self.clock.now(), &mut sizing)?;
+        let before = std::mem::replace(&mut *self.next_look.lock(), nap);
+        Ok(nap.at < before.at || nap.really < before.really)
+    }
+
+    /// Whether a look is due that was not made.
+    pub(crate) fn is_look_due(&self) -> bool {
+        let Nap { at, really } = *self.next_look.lock();
+        self.clock.now() >= at || self.real_time.now() >= really
+    }
+
+    /// Sleeps until a look is due, or there is something new.
+    pub(crate) fn sleep_until_due(&self, parker: &Arc<Parker>) {
+        let Nap { at, really } = *self.next_look.lock();
+        match really {
+            Ticks::NEVER => drop(parker.park_until(&self.clock, at)),
+            really => {
+                let left = really.since(self.real_time.now());
+                parker.park_at_most(&self.clock, at, left);
             }
-            Nap::Until(at) => Ok(Nap::Until(next.min(at))),
-            last_call => Ok(last_call),
         }
     }
 
@@ -125,12 +167,12 @@ impl Core {
             at => at.is_some(),
         };
         let mut tell = |cell: CellRef, chores: &mut Vec<Chore>| {
-            if late(cell) && cell.request_stop(Cause::Timeout, now.0) == Some(true) {
+            if late(cell) && self.request_stop(cell, Cause::Timeout, now.0) == Some(true) {
                 chores.extend(settle::own_token(cell).map(Chore::CancelToken));
             }
         };
         let lines: Vec<_> =
-            self.roster.lock().entries.iter().map(|entry| Arc::clone(&entry.line)).collect();
+            self.roster.lock().entries.values().map(|entry| Arc::clone(&entry.line)).collect();
         for cell in lines.iter().flat_map(|line| line.running_cells()) {
             tell(cell, &mut chores);
         }
@@ -147,7 +189,7 @@ impl Core {
         for cell in expired {
             if cell.claim_queued(Cause::Timeout).is_some() {
                 self.queue.give_credit();
-                self.lobby.wake_first();
+                self.room_is_free();
                 let kind = Kind::TimedOutInQueue;
                 chores.push(Chore::Unstarted(Item::Cell(cell), kind, Cause::Timeout));
             }
@@ -162,6 +204,10 @@ impl Core {
                 }
             }
         }
+        next = next.min(self.driver.wake_overdue(now));
+        if self.lobby.pass_on(&self.queue) {
+            self.mind_the_turn();
+        }
         // A manual clock may be moved meanwhile; that says nothing about the look.
         let took =
             if self.clock.is_real() { self.clock.now().since(began) } else { Duration::ZERO };
@@ -174,9 +220,15 @@ impl Core {
 
     // ------------------------------------------------------------ grace (L4)
 
-    /// Gives up tasks that were told to stop and did not return within the grace.
-    fn abandon_overdue(self: &Arc<Self>, now: Ticks) -> Ticks {
+    /// Gives up tasks that were told to stop and did not return within the grace. When to look
+    /// again, by the pool's clock and in real time.
+    ///
+    /// A future is dropped as soon as its worker is polled; if that does not happen, something
+    /// is stuck in a poll, which no clock of the runtime's may see. So real time counts there.
+    fn abandon_overdue(self: &Arc<Self>, now: Ticks) -> (Ticks, Ticks) {
         let grace = self.config.grace;
+        let futures = self.driver.is_async().then(|| self.real_time.now());
+        let mut stuck_at = Ticks::NEVER;
         let (closing, told_running) = {
             let control = self.control.lock();
             (control.closing, control.told_running)
@@ -185,27 +237,40 @@ impl Core {
         // moment later because destructors ran first.
         let hard_due = closing.map_or(Ticks::NEVER, |c| c.grace_ends(grace));
         let mut next = Ticks::NEVER;
-        let mut chores = Vec::new();
+        let (mut chores, mut rouse) = (Vec::new(), Vec::new());
         {
             let mut roster = self.roster.lock();
-            for entry in &mut roster.entries {
+            for entry in roster.entries.values_mut() {
                 if !matches!(entry.phase, Phase::Live | Phase::Stuck) {
                     continue;
                 }
                 let line = Arc::clone(&entry.line);
                 // Set first: a worker that returns in between asks the roster, which we hold.
                 let mut gave_up = Vec::new();
+                let mut told = false;
                 for cell in line.running_cells() {
-                    if told_running {
-                        cell.request_stop(Cause::Shutdown, now.0);
+                    if told_running && cell.request_stop(Cause::Shutdown, now.0).is_some() {
+                        rouse.push(cell);
                     }
                     if !cell.was_told() || cell.borrows() {
                         continue; // a scoped task is never given up
                     }
-                    let due = Ticks(cell.told_at()).after(grace).min(hard_due);
-                    if due > now {
-                        next = next.min(due);
-                        continue;
+                    if let Some(real_now) = futures
+                        && cell.ops().is_future
+                    {
+                        told = true;
+                        let grace = closing.map_or(grace, |c| c.grace.min(grace));
+                        let due = line.patience_ends(grace, real_now);
+                        if due > real_now {
+                            stuck_at = stuck_at.min(due);
+                            continue;
+                        }
+                    } else {
+                        let due = Ticks(cell.told_at()).after(grace).min(hard_due);
+                        if due > now {
+                            next = next.min(due);
+                            continue;
+                        }
                     }
                     let info = settle::task_info(cell);
                     line.orders.fetch_or(STUCK, SeqCst);
@@ -214,6 +279,9 @@ impl Core {
                         chores.push(Chore::Abandoned(cell, cause));
                         gave_up.extend(info);
                     }
+                }
+                if !told {
+                    line.patience_begins();
                 }
                 let due = Ticks(line.hard_at.load(SeqCst)).after(grace).min(hard_due);
                 // A task may begin just as its worker is told to stop: look again then.
@@ -243,10 +311,11 @@ impl Core {
             }
             roster.recount();
         }
+        rouse.into_iter().for_each(|cell| self.driver.wake_runner(self, cell));
         for chore in chores {
             self.reap(chore);
         }
-        next
+        (next, stuck_at)
     }
 
     // ------------------------------------------------------------ places (W2)
@@ -262,10 +331,10 @@ impl Core {
             let flags = self.flags.load(SeqCst);
             let over = flags & HARD != 0 || self.queue.is_drained();
             if flags & STOPPING != 0 && over {
-                roster.entries.retain(|e| !matches!(e.phase, Phase::Restarting { .. }));
+                roster.entries.retain(|_, e| !matches!(e.phase, Phase::Restarting { .. }));
                 return Ticks::NEVER;
             }
-            for entry in &mut roster.entries {
+            for entry in roster.entries.values_mut() {
                 if let Phase::Restarting { at, .. } = entry.phase {
                     if at <= now {
                         entry.phase = Phase::Starting;
@@ -339,6 +408,9 @@ impl Core {
         line: &Arc<WorkerLine>,
         first: Option<Arc<Event<Result<(), String>>>>,
     ) -> std::io::Result<()> {
+        if let Some(started) = self.driver.start_worker(self, line) {
+            return started;
+        }
         let name = format!("{}-{}", self.name, line.id);
         let (core, own) = (Arc::clone(self), Arc::clone(line));
         let body = move || {
@@ -359,14 +431,14 @@ impl Core {
         let spawner = self.config.spawner.as_ref();
         let joiner = spawn::spawn(name, self.config.stack_size, spawner, body)?;
         let mut roster = self.roster.lock();
-        match roster.entries.iter_mut().find(|e| Arc::ptr_eq(&e.line, line)) {
+        match roster.find(line.id).filter(|entry| Arc::ptr_eq(&entry.line, line)) {
             Some(entry) => entry.thread = Some(joiner),
             None => roster.leaving.push(joiner), // it has come and gone already
         }
         Ok(())
     }
 
-    fn worker_ready(&self, line: &Arc<WorkerLine>) {
+    pub(crate) fn worker_ready(&self, line: &Arc<WorkerLine>) {
         let mut roster = self.roster.lock();
         roster.failures = 0;
         if let Some(entry) = roster.find(line.id) {
@@ -385,7 +457,7 @@ impl Core {
         self.unobserved(UnobservedKind::WorkerFailed, "", None, message);
     }
 
-    fn worker_ended(&self, line: &Arc<WorkerLine>, end: &End) {
+    pub(crate) fn worker_ended(&self, line: &Arc<WorkerLine>, end: &End) {
         let now = self.clock.now();
         if let End::Failed(cause) = end {
             self.worker_failed(line.id, cause);

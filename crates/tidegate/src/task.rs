@@ -29,7 +29,7 @@ pub(crate) struct Offer<'t> {
     pub(crate) token: Option<&'t Token>,
     /// Whether the wait for room should end, because something else has come up; leaves the
     /// waker there if not. Nobody is refused anything then.
-    pub(crate) unwanted: Option<&'t dyn Fn(&Waker) -> bool>,
+    pub(crate) unwanted: Option<&'t (dyn Fn(&Waker) -> bool + Sync)>,
     /// Where it is counted already.
     pub(crate) roll: Option<&'t Roll>,
     /// What a cancel by that token is called.
@@ -141,84 +141,94 @@ impl<S> fmt::Debug for Task<'_, S> {
     }
 }
 
+/// What can be said of a task, whatever it is: written once for [`Task`] and for those that
+/// are futures. Each has an `offer`.
+macro_rules! task_settings {
+    () => {
+        /// The caller's own id for this task: shown in reports, the roster and summaries.
+        pub fn external_id(mut self, id: impl Into<ExternalId>) -> Self {
+            self.offer.external_id = Some(id.into());
+            self
+        }
+
+        /// Lets `token` cancel it: while it waits for room (refused), queued (its place is
+        /// free at once; a thread of the pool settles it) or running (told). A token that is
+        /// cancelled already refuses. The last token given counts: for two, make a
+        /// [`child`](Token::child) of one.
+        pub fn cancel_with(mut self, token: &'p Token) -> Self {
+            self.offer.token = Some(token);
+            self
+        }
+
+        /// Runs `f` after the outcome is out, on the thread that settled it. A panic in it is
+        /// counted and told to `on_unobserved`. `wait_idle` and `shutdown` wait for it. It may
+        /// submit again; where that settles at once (`DropNewest`), each goes one level deeper.
+        pub fn on_outcome(mut self, f: impl FnOnce(&Summary) + Send + 'static) -> Self {
+            self.offer.on_outcome = Some(Box::new(f));
+            self
+        }
+
+        /// How long it may run. At the end of that time it is told to stop (`cx.check()`), and
+        /// whatever it returns after that, its outcome is
+        /// [`TimedOut`](crate::TaskError::TimedOut) (a panic stays one). One that does not return is abandoned after
+        /// the pool's grace: a timeout of 1 s with a grace of 5 s can hold `wait` for 6 s.
+        ///
+        /// In place of the pool's `task_timeout`; `Duration::MAX` is no limit.
+        pub fn timeout(mut self, limit: Duration) -> Self {
+            self.offer.timeout = Some(limit);
+            self
+        }
+
+        /// No limit on its run, whatever the pool's `task_timeout`.
+        pub fn no_timeout(self) -> Self {
+            self.timeout(Duration::MAX)
+        }
+
+        /// How long it may wait in the queue, from its acceptance to its start. Then it is
+        /// settled as timed out, never runs, and its place is free.
+        pub fn queue_timeout(mut self, limit: Duration) -> Self {
+            self.offer.queue_timeout = Some(limit);
+            self
+        }
+
+        /// How long it may take in all, from its acceptance to its end: a limit both in the
+        /// queue and on the run.
+        pub fn total_timeout(mut self, limit: Duration) -> Self {
+            self.offer.total_timeout = Some(limit);
+            self
+        }
+
+        /// Waits for room no longer than until `deadline`.
+        pub fn wait_until(mut self, deadline: Instant) -> Self {
+            self.offer.patience = Patience::Until(deadline);
+            self
+        }
+
+        /// Waits for room no longer than `limit`; it bounds what the pool's policy does, and makes
+        /// nobody wait who would not.
+        pub fn wait_at_most(mut self, limit: Duration) -> Self {
+            self.offer.patience = Patience::For(limit);
+            self
+        }
+
+        /// Takes `weight` of `budget` before it takes a place, and holds it until its code has
+        /// returned or was dropped. Without enough left, `Wait` and `WaitFor` wait, in order of
+        /// arrival; everything else refuses with `OverBudget`. Inside a task of the pool it never
+        /// waits (`WouldDeadlock`). May be called for several budgets.
+        pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
+            self.offer.wants.get_or_insert_default().add(budget, weight);
+            self
+        }
+    };
+}
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) use task_settings;
+
 impl<'p, S: 'static> Task<'p, S> {
+    task_settings!();
+
     pub(crate) fn new(pool: &'p Pool<S>, name: &'static str) -> Self {
         Task { pool, offer: Offer { name, ..Offer::default() } }
-    }
-
-    /// The caller's own id for this task: shown in reports, the roster and summaries.
-    pub fn external_id(mut self, id: impl Into<ExternalId>) -> Self {
-        self.offer.external_id = Some(id.into());
-        self
-    }
-
-    /// Lets `token` cancel it: while it waits for room (refused), queued (its place is
-    /// free at once; a thread of the pool settles it) or running (told). A token that is
-    /// cancelled already refuses. The last token given counts: for two, make a
-    /// [`child`](Token::child) of one.
-    pub fn cancel_with(mut self, token: &'p Token) -> Self {
-        self.offer.token = Some(token);
-        self
-    }
-
-    /// Runs `f` after the outcome is out, on the thread that settled it. A panic in it is
-    /// counted and told to `on_unobserved`. `wait_idle` and `shutdown` wait for it. It may
-    /// submit again; where that settles at once (`DropNewest`), each goes one level deeper.
-    pub fn on_outcome(mut self, f: impl FnOnce(&Summary) + Send + 'static) -> Self {
-        self.offer.on_outcome = Some(Box::new(f));
-        self
-    }
-
-    /// How long it may run. At the end of that time it is told to stop (`cx.check()`), and
-    /// whatever it returns after that, its outcome is
-    /// [`TimedOut`](crate::TaskError::TimedOut) (a panic stays one). One that does not return is abandoned after
-    /// the pool's grace: a timeout of 1 s with a grace of 5 s can hold `wait` for 6 s.
-    ///
-    /// In place of the pool's `task_timeout`; `Duration::MAX` is no limit.
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.offer.timeout = Some(limit);
-        self
-    }
-
-    /// No limit on its run, whatever the pool's `task_timeout`.
-    pub fn no_timeout(self) -> Self {
-        self.timeout(Duration::MAX)
-    }
-
-    /// How long it may wait in the queue, from its acceptance to its start. Then it is
-    /// settled as timed out, never runs, and its place is free.
-    pub fn queue_timeout(mut self, limit: Duration) -> Self {
-        self.offer.queue_timeout = Some(limit);
-        self
-    }
-
-    /// How long it may take in all, from its acceptance to its end: a limit both in the
-    /// queue and on the run.
-    pub fn total_timeout(mut self, limit: Duration) -> Self {
-        self.offer.total_timeout = Some(limit);
-        self
-    }
-
-    /// Waits for room no longer than until `deadline`.
-    pub fn wait_until(mut self, deadline: Instant) -> Self {
-        self.offer.patience = Patience::Until(deadline);
-        self
-    }
-
-    /// Waits for room no longer than `limit`; it bounds what the pool's policy does, and makes
-    /// nobody wait who would not.
-    pub fn wait_at_most(mut self, limit: Duration) -> Self {
-        self.offer.patience = Patience::For(limit);
-        self
-    }
-
-    /// Takes `weight` of `budget` before it takes a place, and holds it until its code has
-    /// returned or was dropped. Without enough left, `Wait` and `WaitFor` wait, in order of
-    /// arrival; everything else refuses with `OverBudget`. Inside a task of the pool it never
-    /// waits (`WouldDeadlock`). May be called for several budgets.
-    pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
-        self.offer.wants.get_or_insert_default().add(budget, weight);
-        self
     }
 
     fn handle<W: Run + 'static>(

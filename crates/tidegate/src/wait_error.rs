@@ -14,6 +14,8 @@ pub enum WaitReason {
     /// The wait could never end: the task is the waiter itself, waits for the waiter, or
     /// would have to run on top of too many others, or on a worker whose state is in use.
     WouldDeadlock,
+    /// A future is being polled here, which a wait would hold up: await the handle instead.
+    InPoll,
     /// The outcome was taken before, by `try_take`, `wait_timeout` or a poll.
     AlreadyTaken,
 }
@@ -87,6 +89,10 @@ impl<T, E> WaitError<T, E> {
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            WaitReason::InPoll => {
+                "a future is being polled on this thread, and a wait would hold up its runtime; \
+                 await the handle instead"
+            }
             WaitReason::WouldDeadlock => {
                 "the wait could never end (the task depends on the waiter), or would run more \
                  than 64 tasks on top of each other, or on a worker whose state is in use; \

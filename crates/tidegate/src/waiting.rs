@@ -23,8 +23,20 @@ pub(crate) enum Depth {
     Any,
 }
 
+/// R9 for a future that waits: a target that is still queued begins on top of the task that is
+/// polled here, if that is one of the same pool.
+#[inline]
+pub(crate) fn begin_queued(cell: CellRef) {
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    crate::on_tokio::begin_queued(cell);
+    let _ = cell;
+}
+
 /// Until there is an outcome, or the reason why there can't be one.
 pub(crate) fn wait(cell: CellRef, may_help: bool, depth: Depth) -> Result<(), WaitReason> {
+    if frames::polls() {
+        return Err(WaitReason::InPoll);
+    }
     let pool = cell.cell().core.load(SeqCst);
     if frames::depth(pool) > 0 {
         return wait_inside(cell, pool, depth);
@@ -105,7 +117,7 @@ pub(crate) fn run_queued(
     let claimed = cell.claim_start();
     if claimed {
         core.queue.give_credit();
-        core.lobby.wake_first();
+        core.room_is_free();
         core.run_here(cell);
     }
     Ok(claimed)

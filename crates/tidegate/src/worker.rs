@@ -11,6 +11,7 @@ use crate::frames;
 use crate::job::{InlineJob, Verb};
 use crate::life::CellRef;
 use crate::line::{CELL, INLINE, RETIRE, STOP_AFTER_TASK, STOP_HARD, STUCK, WorkerLine};
+use crate::nest::Nest;
 use crate::outcome::Cause;
 use crate::pace::{Stride, Turn};
 use crate::panics::{drop_quietly, quietly};
@@ -33,34 +34,75 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// One incarnation, on its own thread.
+/// One incarnation: on its own thread, or as a future.
 pub(crate) struct Worker {
     pub(crate) core: Arc<Core>,
     pub(crate) line: Arc<WorkerLine>,
     state: Option<Box<dyn Any>>,
+    pub(crate) nest: Nest,
+}
+
+/// What a worker remembers from one task to the next.
+pub(crate) struct Shift {
+    stride: Stride,
+    /// Tasks since the clock was read, and after how many to read it again.
+    ran: u32,
+    every: u32,
+    /// A worker of a `queue(0)` pool announces itself and must not do so twice.
+    hand_over: bool,
+    pub(crate) announced: bool,
+}
+
+impl Shift {
+    pub(crate) fn new(core: &Core) -> Shift {
+        let hand_over = core.queue.bound() == 0;
+        Shift { stride: Stride::default(), ran: 0, every: 0, hand_over, announced: false }
+    }
+
+    fn rested(&mut self) {
+        (self.ran, self.every) = (0, 0);
+    }
+}
+
+/// What a worker has done.
+pub(crate) enum Step {
+    Ran,
+    Nothing,
+    End(End),
 }
 
 impl Worker {
     pub(crate) fn new(core: Arc<Core>, line: Arc<WorkerLine>) -> Worker {
-        Worker { core, line, state: None }
+        Worker { core, line, state: None, nest: Nest::default() }
     }
 
     /// Lives from hook to hook. `ready` is told once the first task could run.
     pub(crate) fn live(&mut self, ready: impl FnOnce()) -> End {
         self.line.set_runner(frames::runner());
-        if let Err(cause) = self.prepare() {
+        if let Err(cause) = self.arrive() {
             return End::Failed(cause);
         }
-        self.line.begins(self.core.clock.now());
         ready();
         let end = self.work();
+        self.depart();
+        end
+    }
+
+    /// After the last task.
+    pub(crate) fn depart(&mut self) {
         self.drop_state();
         if let Some(hook) = &self.core.config.on_worker_stop
             && let Err(panic) = quietly(|| hook(self.line.id))
         {
             self.core.hook_panicked("on_worker_stop", panic);
         }
-        end
+    }
+
+    /// Before the first task: the cause if it can't work.
+    pub(crate) fn arrive(&mut self) -> Result<(), String> {
+        self.prepare()?;
+        self.line.begins(self.core.clock.now());
+        Ok(())
     }
 
     fn prepare(&mut self) -> Result<(), String> {
@@ -98,76 +140,81 @@ impl Worker {
 
     fn work(&mut self) -> End {
         let core = Arc::clone(&self.core);
-        let mut stride = Stride::default();
-        // Tasks since the clock was read, and after how many to read it again.
-        let (mut ran, mut every) = (0, 0);
-        // A worker of a `queue(0)` pool announces itself and must not do so twice.
-        let hand_over = core.queue.bound() == 0;
-        let mut announced = false;
+        let mut shift = Shift::new(&core);
         loop {
-            if let Some(end) = self.obey() {
-                if ran > 0 {
-                    self.note_runs(&mut stride, core.clock.now(), ran);
-                    (ran, every) = (0, 0);
-                }
-                // A ticket that was granted for us comes first.
-                if !announced || core.queue.withdraw() {
-                    // We may have been woken for a task that somebody else must run now.
-                    core.wake_for_rest();
-                    return end;
-                }
-                snooze(5); // whoever is about to publish it may need the core
-            }
-            let flags = core.flags.load(Acquire);
-            let paused = flags & PAUSED != 0;
-            if hand_over && !announced && !paused && flags & STOPPING == 0 {
-                core.queue.give_credit();
-                core.lobby.wake_first();
-                announced = true;
-            }
-            if hand_over && announced && paused && core.queue.is_empty() {
-                core.queue.take_credit_back();
-                announced = false;
-            }
-            // A ticket of a `queue(0)` pool belongs to a worker that waited for it: a
-            // pause that came later does not strand it.
-            let go = || hand_over || core.flags.load(Acquire) & PAUSED == 0;
-            match core.queue.take_if(announced, go, CellRef::claim_start) {
-                Some((item, ticket)) => {
-                    announced = false;
-                    core.lobby.room_made(&core.queue);
-                    if let Some((waited, weight)) = core.queue.waited(ticket) {
-                        self.note_wait(&item, waited, weight);
+            match self.step(&core, &mut shift) {
+                Step::Ran => {}
+                Step::Nothing => match self.before_rest(&core, &mut shift) {
+                    Err(end) => return end,
+                    Ok(was_busy) => {
+                        let aside = core.pace.is_short() && self.step_aside();
+                        // If it was, it lets a few tasks gather before it looks again.
+                        self.sleep_awhile(if was_busy { 5 } else { 0 }, aside);
                     }
-                    let due = ran >= every;
-                    if due {
-                        every = self.read_clock(&mut stride, ran);
-                        ran = 0;
-                    }
-                    let result = self.run(item);
-                    ran += 1;
-                    if let Err(cause) = result {
-                        self.note_runs(&mut stride, core.clock.now(), ran);
-                        core.wake_for_rest();
-                        return End::Failed(cause);
-                    }
-                    if due && core.pace.is_short() && self.step_aside() {
-                        self.note_runs(&mut stride, core.clock.now(), ran);
-                        self.sleep_awhile(0, true);
-                        (ran, every) = (0, 0);
-                    }
-                }
-                None => {
-                    if let Some(end) = self.rest(&mut stride, ran) {
-                        if announced {
-                            core.queue.take_credit_back();
-                        }
-                        return end;
-                    }
-                    (ran, every) = (0, 0);
-                }
+                },
+                Step::End(end) => return end,
             }
         }
+    }
+
+    /// Takes one task and begins it; a closure has then returned, too.
+    #[inline(always)]
+    pub(crate) fn step(&mut self, core: &Arc<Core>, shift: &mut Shift) -> Step {
+        if let Some(end) = self.obey() {
+            if shift.ran > 0 {
+                self.note_runs(&mut shift.stride, core.clock.now(), shift.ran);
+                shift.rested();
+            }
+            // A ticket that was granted for us comes first.
+            if !shift.announced || core.queue.withdraw() {
+                // We may have been woken for a task that somebody else must run now.
+                core.wake_for_rest();
+                return Step::End(end);
+            }
+            snooze(5); // whoever is about to publish it may need the core
+        }
+        let flags = core.flags.load(Acquire);
+        let paused = flags & PAUSED != 0;
+        let hand_over = shift.hand_over;
+        if hand_over && !shift.announced && !paused && flags & STOPPING == 0 {
+            core.queue.give_credit();
+            core.room_is_free();
+            shift.announced = true;
+        }
+        if hand_over && shift.announced && paused && core.queue.is_empty() {
+            core.queue.take_credit_back();
+            shift.announced = false;
+        }
+        // A ticket of a `queue(0)` pool belongs to a worker that waited for it: a
+        // pause that came later does not strand it.
+        let go = || hand_over || core.flags.load(Acquire) & PAUSED == 0;
+        let taken = core.queue.take_if(shift.announced, go, CellRef::claim_start);
+        let Some((item, ticket)) = taken else { return Step::Nothing };
+        shift.announced = false;
+        if core.lobby.room_made(&core.queue) {
+            core.mind_the_turn();
+        }
+        if let Some((waited, weight)) = core.queue.waited(ticket) {
+            self.note_wait(&item, waited, weight);
+        }
+        let due = shift.ran >= shift.every;
+        if due {
+            shift.every = self.read_clock(&mut shift.stride, shift.ran);
+            shift.ran = 0;
+        }
+        let result = self.run(item);
+        shift.ran += 1;
+        if let Err(cause) = result {
+            self.note_runs(&mut shift.stride, core.clock.now(), shift.ran);
+            core.wake_for_rest();
+            return Step::End(End::Failed(cause));
+        }
+        if due && core.pace.is_short() && self.step_aside() {
+            self.note_runs(&mut shift.stride, core.clock.now(), shift.ran);
+            self.sleep_awhile(0, true);
+            shift.rested();
+        }
+        Step::Ran
     }
 
     /// Looks at the orders between two tasks.
@@ -240,38 +287,44 @@ impl Worker {
         self.core.lot.step_aside(self.core.live() as u64)
     }
 
-    /// Nothing to do: search for a while, then sleep. Some: time to go.
+    /// Nothing to do: tells whoever should know. Ok: whether there was much to do; Err: time
+    /// to go.
     #[inline(never)]
-    fn rest(&self, stride: &mut Stride, ran: u32) -> Option<End> {
-        let core = &*self.core;
-        core.lobby.wake_first();
+    pub(crate) fn before_rest(&self, core: &Core, shift: &mut Shift) -> Result<bool, End> {
+        core.room_is_free();
         core.settled();
-        match ran {
+        match shift.ran {
             0 => {}
-            1..=4 => self.note_runs(stride, core.clock.now(), ran),
-            _ => self.turn(stride, core.clock.now(), ran),
+            ran @ 1..=4 => self.note_runs(&mut shift.stride, core.clock.now(), ran),
+            ran => self.turn(&mut shift.stride, core.clock.now(), ran),
         }
+        let was_busy = shift.ran > 4 || shift.stride.is_going();
+        shift.rested();
         if core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained() {
             // The others may be asleep: they, too, have to notice.
             core.lot.kick_all();
-            return Some(End::Ordered("shutdown"));
+            if shift.announced {
+                core.queue.take_credit_back();
+            }
+            return Err(End::Ordered("shutdown"));
         }
-        let was_busy = ran > 4 || stride.is_going();
-        let aside = core.pace.is_short() && self.step_aside();
-        // A worker that was busy lets a few tasks gather before it looks again.
-        self.sleep_awhile(if was_busy { 5 } else { 0 }, aside);
-        None
+        Ok(was_busy)
     }
 
     /// Until there is work, or an order.
     fn sleep_awhile(&self, first_step: u32, aside: bool) {
-        let core = &*self.core;
-        let workable = || core.flags.load(SeqCst) & PAUSED == 0 && core.queue.looks_nonempty();
-        let called = || {
-            self.line.orders.load(SeqCst) != 0
-                || core.flags.load(SeqCst) & STOPPING != 0 && core.queue.is_drained()
-        };
-        core.lot.rest(first_step, aside, workable, called);
+        self.core.lot.rest(first_step, aside, || self.is_workable(), || self.is_called());
+    }
+
+    /// There is something to take.
+    pub(crate) fn is_workable(&self) -> bool {
+        self.core.flags.load(SeqCst) & PAUSED == 0 && self.core.queue.looks_nonempty()
+    }
+
+    /// It has to look at its orders.
+    pub(crate) fn is_called(&self) -> bool {
+        self.line.orders.load(SeqCst) != 0
+            || self.core.flags.load(SeqCst) & STOPPING != 0 && self.core.queue.is_drained()
     }
 
     #[inline(always)]
@@ -346,9 +399,11 @@ impl Worker {
             .state
             .as_deref_mut()
             .map_or(no_state(), |state| std::ptr::from_mut(state).cast::<()>());
-        let env = RunEnv { core: &self.core, line: Some(&self.line), state };
+        let env = RunEnv { core: &self.core, line: Some(&self.line), state, nest: &self.nest };
         let panicked = run_claimed(cell, &env);
-        self.line.end();
+        if self.nest.is_empty() {
+            self.line.end(); // otherwise it is a future, which has only begun
+        }
         panicked
     }
 }

@@ -152,7 +152,12 @@ fn fill(life: CellRef, name: &'static str, handle: bool) {
     life.fill(&NO_OPS, std::ptr::null(), label, write);
 }
 
-static NO_OPS: Ops = Ops { drop_work: |_| (), drop_output: |_, _: Kind| (), describe: |_, _| None };
+static NO_OPS: Ops = Ops {
+    is_future: false,
+    drop_work: |_| (),
+    drop_output: |_, _: Kind| (),
+    describe: |_, _| None,
+};
 
 // ---------------------------------------------------------------- queue
 

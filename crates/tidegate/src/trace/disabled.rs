@@ -37,6 +37,10 @@ impl TaskSpan {
     pub(crate) fn is_some(&self) -> bool {
         false
     }
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    pub(crate) fn twin(&self) -> TaskSpan {
+        TaskSpan
+    }
     #[inline(always)]
     pub(crate) fn around<R>(self, _: &Core, f: impl FnOnce() -> R) -> R {
         f()

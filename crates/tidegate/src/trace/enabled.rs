@@ -127,6 +127,12 @@ impl TaskSpan {
         self.0.is_some()
     }
 
+    /// The same span, for one poll of its task.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    pub(crate) fn twin(&self) -> TaskSpan {
+        TaskSpan(self.0.clone())
+    }
+
     /// Runs `f`, which does not panic, inside the span. A subscriber that hangs here hangs as
     /// the task's own code would, and the task can be given up.
     #[inline]

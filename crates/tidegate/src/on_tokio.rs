@@ -1,0 +1,32 @@
+//! Pools of futures: the same core, driven by a tokio runtime.
+//!
+//! ```text
+//!  body.rs    a future as work, and one poll of it        (settle.rs)
+//!  worker.rs  a worker that is a future                   (worker.rs, lot.rs)
+//!  driver.rs  supervisor and reaper on the runtime,       (supervisor.rs, reaper.rs)
+//!             and the thread that watches the runtime
+//!  offer.rs   submissions that are awaited                (admission.rs, lobby.rs)
+//!  pool.rs, task.rs, group.rs, map.rs: what users see
+//! ```
+//!
+//! On the right: what decides, and is shared with pools on threads. What is here starts, polls,
+//! wakes and drops.
+
+mod body;
+mod driver;
+mod group;
+mod map;
+mod offer;
+mod permits;
+mod pool;
+mod task;
+mod wake_ups;
+mod worker;
+
+pub(crate) use body::{Nest, begin_queued};
+pub(crate) use driver::{Runtime, TokioTime};
+pub(crate) use wake_ups::Alarms;
+pub(crate) use worker::wake_runner;
+
+pub use pool::AsyncPool;
+pub use task::AsyncTask;

@@ -1,0 +1,372 @@
+//! What a pool of futures needs of its runtime, and the thread that watches the runtime.
+//!
+//! The supervisor is a task of the runtime, so that limits follow tokio's time and a paused
+//! clock moves on only when they were seen to. A runtime whose threads are all stuck in polls
+//! would never get to it: so a thread of ours, the *watch*, does what is due when the runtime
+//! has not come to it for a while. It sleeps for good while nothing is due.
+//!
+//! The supervisor's task is also the sentinel: a runtime that shuts down drops it before its
+//! end, and that drop closes the pool, Hard. From then on the watch is the supervisor.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Sleep};
+
+use super::wake_ups::Alarms;
+use super::worker::AsyncWorker;
+use crate::clock::Ticks;
+use crate::core::{Core, Ending};
+use crate::frames;
+use crate::line::WorkerLine;
+use crate::parker::Parker;
+use crate::report::{Report, Shutdown};
+use crate::settle::Who;
+use crate::spawn::{self, Joiner};
+use crate::sync::Lock;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+/// How long the runtime has for what is due, before the watch does it.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The time of one runtime.
+#[derive(Clone)]
+pub(crate) struct TokioTime {
+    handle: Handle,
+    origin: Instant,
+}
+
+impl TokioTime {
+    pub(crate) fn new(handle: Handle) -> TokioTime {
+        let origin = {
+            let _inside = handle.enter();
+            Instant::now()
+        };
+        TokioTime { handle, origin }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        // A paused clock is found through the runtime that the thread is in.
+        let _inside = self.handle.enter();
+        self.origin.elapsed()
+    }
+}
+
+impl fmt::Debug for TokioTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokioTime")
+    }
+}
+
+/// The runtime of one pool.
+pub(crate) struct Runtime {
+    handle: Handle,
+    bell: Arc<Bell>,
+    present: Arc<AtomicUsize>,
+    pub(crate) alarms: Alarms,
+}
+
+/// Between supervisor, watch and those who ring for them.
+struct Bell {
+    /// There is something to look at.
+    rung: AtomicBool,
+    /// The supervisor's.
+    waker: Lock<Option<Waker>>,
+    /// Looks so far.
+    looks: AtomicU64,
+    /// The watch is awake, or will be in a moment.
+    watching: AtomicBool,
+    /// The runtime shuts down.
+    gone: AtomicBool,
+    /// How it ended, from the supervisor to the watch.
+    report: Lock<Option<Arc<Report>>>,
+    watch: Arc<Parker>,
+}
+
+impl Bell {
+    fn ring(&self) {
+        if self.rung.swap(true, SeqCst) {
+            return;
+        }
+        let waker = self.waker.lock().clone();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        if !self.watching.load(SeqCst) {
+            self.watch.unpark();
+        }
+    }
+
+    fn runtime_gone(&self) {
+        self.gone.store(true, SeqCst);
+        self.watch.unpark();
+    }
+}
+
+/// One future of the pool: counted until it is dropped.
+pub(crate) struct Present {
+    count: Arc<AtomicUsize>,
+    bell: Arc<Bell>,
+}
+
+impl Present {
+    /// It is dropped before its end.
+    pub(crate) fn runtime_gone(&self) {
+        self.bell.runtime_gone();
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, SeqCst);
+        self.bell.ring();
+    }
+}
+
+impl Runtime {
+    pub(crate) fn new(handle: Handle) -> Runtime {
+        let bell = Bell {
+            rung: AtomicBool::new(false),
+            waker: Lock::default(),
+            looks: AtomicU64::new(0),
+            watching: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            report: Lock::default(),
+            watch: Parker::new(),
+        };
+        Runtime { handle, bell: Arc::new(bell), present: Arc::default(), alarms: Alarms::default() }
+    }
+
+    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    pub(crate) fn present(&self) -> usize {
+        self.present.load(SeqCst)
+    }
+
+    fn count(&self) -> Present {
+        self.present.fetch_add(1, SeqCst);
+        Present { count: Arc::clone(&self.present), bell: Arc::clone(&self.bell) }
+    }
+
+    /// The first worker begins on the thread that builds the pool: that must not wait for a
+    /// runtime which may need the very same thread.
+    pub(crate) fn start_first(
+        &self,
+        core: &Arc<Core>,
+        line: &Arc<WorkerLine>,
+    ) -> Result<(), String> {
+        let (own, line) = (Arc::clone(core), Arc::clone(line));
+        let mut worker = AsyncWorker::new(own, line, self.count());
+        worker.arrive()?;
+        drop(self.handle.spawn(worker));
+        Ok(())
+    }
+
+    pub(crate) fn start_worker(&self, core: &Arc<Core>, line: &Arc<WorkerLine>) -> io::Result<()> {
+        if self.bell.gone.load(SeqCst) {
+            return Err(io::Error::other("the runtime shut down"));
+        }
+        let worker = AsyncWorker::new(Arc::clone(core), Arc::clone(line), self.count());
+        // A runtime that has shut down drops it at once, and that is its end.
+        drop(self.handle.spawn(worker));
+        Ok(())
+    }
+
+    pub(crate) fn start_supervisor(&self, core: &Arc<Core>) -> io::Result<Joiner> {
+        let supervisor = Supervisor {
+            core: Arc::downgrade(core),
+            ending: Arc::clone(&core.ending),
+            bell: Arc::clone(&self.bell),
+            timer: None,
+        };
+        let (bell, own) = (Arc::clone(&self.bell), Arc::clone(core));
+        let name = format!("{}-watch", core.name);
+        let watch = spawn::spawn(name, None, core.config.spawner.as_ref(), move || {
+            watch(own, &bell);
+        })?;
+        drop(self.handle.spawn(supervisor));
+        Ok(watch)
+    }
+
+    /// Chores are done on the runtime: with a paused clock no time passes meanwhile.
+    pub(crate) fn start_reaper(&self, core: &Arc<Core>) -> bool {
+        if self.bell.gone.load(SeqCst) {
+            return false;
+        }
+        let chores = Chores { core: Some(Arc::clone(core)), _present: self.count() };
+        drop(self.handle.spawn(chores));
+        true
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("present", &self.present()).finish_non_exhaustive()
+    }
+}
+
+// ---------------------------------------------------------------- the supervisor
+
+/// Looks when it is rung for, and when something is due.
+struct Supervisor {
+    core: Weak<Core>,
+    ending: Arc<Ending>,
+    bell: Arc<Bell>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Future for Supervisor {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        {
+            let mut waker = this.bell.waker.lock();
+            if !waker.as_ref().is_some_and(|old| old.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
+            }
+        }
+        loop {
+            this.bell.rung.store(false, SeqCst);
+            let Some(core) = this.core.upgrade().filter(|_| this.ending.report.get().is_none())
+            else {
+                return Poll::Ready(());
+            };
+            let looked = core.look();
+            this.bell.looks.fetch_add(1, SeqCst);
+            let at = match looked {
+                Ok(sooner) => {
+                    if sooner {
+                        this.bell.watch.unpark(); // in case the runtime does not come to it
+                    }
+                    core.next_look.lock().at
+                }
+                Err(report) => {
+                    drop(core);
+                    *this.bell.report.lock() = Some(report);
+                    this.bell.watch.unpark();
+                    return Poll::Ready(());
+                }
+            };
+            // By a clock that is not the runtime's the watch goes, and rings.
+            let time = core.clock.tokio_time().filter(|_| at != Ticks::NEVER);
+            this.timer = match time {
+                None => None,
+                Some(time) => {
+                    let left = at.since(core.clock.now());
+                    let at = time.origin + time.elapsed() + left.min(FAR);
+                    match this.timer.take() {
+                        None => Some(Box::pin(tokio::time::sleep_until(at))),
+                        Some(mut timer) => {
+                            timer.as_mut().reset(at);
+                            Some(timer)
+                        }
+                    }
+                }
+            };
+            drop(core);
+            let due = this.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+            if !due && !this.bell.rung.load(SeqCst) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// What a timer can hold; then it looks again.
+const FAR: Duration = Duration::from_secs(86_400 * 365);
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        let over = self.ending.report.get().is_some() || self.bell.report.lock().is_some();
+        if !over {
+            self.bell.runtime_gone();
+        }
+    }
+}
+
+/// The reaper's work as a future that is ready at once.
+struct Chores {
+    core: Option<Arc<Core>>,
+    _present: Present,
+}
+
+impl Future for Chores {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if let Some(core) = self.core.take() {
+            core.reaper_started(true);
+            frames::enter(core.address(), None, || core.do_chores());
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Chores {
+    fn drop(&mut self) {
+        // By a runtime that shuts down: a thread must do it.
+        if let Some(core) = self.core.take() {
+            core.reaper_started(false);
+        }
+    }
+}
+
+// ---------------------------------------------------------------- the watch
+
+/// Sees to it that what is due gets done, whatever the runtime does, and ends the pool.
+fn watch(core: Arc<Core>, bell: &Bell) {
+    let ending = Arc::clone(&core.ending);
+    let report = loop {
+        bell.watching.store(true, SeqCst);
+        if let Some(report) = bell.report.lock().take() {
+            break report;
+        }
+        let looks = bell.looks.load(SeqCst);
+        if bell.gone.load(SeqCst) {
+            // Nothing can run any more: what is queued is cancelled, what ran was dropped.
+            core.begin_shutdown(Shutdown::hard(), Who::Watcher);
+        } else if bell.rung.load(SeqCst) || core.is_look_due() {
+            bell.rung.store(false, SeqCst);
+            bell.ring();
+            let until = core.real_time.now().after(PATIENCE);
+            let is_answered = || bell.looks.load(SeqCst) != looks || bell.gone.load(SeqCst);
+            while !is_answered() && bell.watch.park_until(&core.real_time, until) {}
+            if is_answered() {
+                continue;
+            }
+        } else {
+            bell.watching.store(false, SeqCst);
+            // Whoever rang before that may have counted on us.
+            if !bell.rung.load(SeqCst) && !bell.gone.load(SeqCst) {
+                core.sleep_until_due(&bell.watch);
+            }
+            continue;
+        }
+        // The runtime is stuck, or gone.
+        bell.rung.store(false, SeqCst);
+        let looked = core.look();
+        bell.looks.fetch_add(1, SeqCst);
+        match looked {
+            Err(report) => break report,
+            Ok(_) if bell.gone.load(SeqCst) => core.sleep_until_due(&bell.watch),
+            Ok(_) => {}
+        }
+    };
+    // Whoever sees the report finds the core's threads gone, this one's share included.
+    drop(core);
+    ending.report.set(report);
+    bell.ring();
+}
