@@ -1,7 +1,7 @@
 //! The whole suite under `cargo test`: a module per kind, a `#[test]` per test.
 #![forbid(unsafe_code)]
 
-use tidegate_conformance::kinds::{ChannelKind, TidegateKind};
+use tidegate_conformance::kinds::{AsyncKind, ChannelKind, TidegateKind};
 use tidegate_conformance::{kit, stamp_suite};
 
 /// Names the runner's program to tests that start a child, on the way to the kind.
@@ -18,4 +18,7 @@ stamp_suite!(tidegate_state, TidegateKind::threads("tidegate-state", 2).with_sta
 stamp_suite!(tidegate_q1, with_children(TidegateKind::threads("tidegate-q1", 2).queue(1)));
 stamp_suite!(tidegate_1to4w, with_children(TidegateKind::threads("tidegate-1to4w", 4).growing()));
 stamp_suite!(tidegate_1000w, TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests());
+stamp_suite!(tokio_2w, AsyncKind::multi_thread("tokio-2w", 2));
+stamp_suite!(tokio_8w, AsyncKind::multi_thread("tokio-8w", 8));
+stamp_suite!(tokio_current_1w, AsyncKind::current_thread("tokio-current-1w"));
 stamp_suite!(channel_2w, ChannelKind::new("channel-2w", 2));

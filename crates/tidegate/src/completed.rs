@@ -87,6 +87,16 @@ impl<T, E> InFlight<T, E> {
         }
     }
 
+    /// R9 for a stream that is polled inside the pool: the oldest of its own that is queued
+    /// begins there if nothing has settled.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn begin_queued(&self) {
+        if !self.has_settled() {
+            let cells = self.handles.values().filter_map(Handle::cell);
+            let _ = cells.filter(|cell| cell.is_queued()).any(crate::on_tokio::begin_queued);
+        }
+    }
+
     fn lags_behind(&self) -> bool {
         const FAR: u64 = 4;
         let (first, last) = (self.handles.keys().next(), self.handles.keys().next_back());

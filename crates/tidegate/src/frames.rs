@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 
-use crate::life::CellRef;
 use crate::line::WorkerLine;
 
 use crate::sync::per_thread;
@@ -26,7 +25,6 @@ struct Frame {
 /// A poll of a task that is a future, as the code in it sees it.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub(crate) struct Poll {
-    pub(crate) cell: CellRef,
     /// Where tasks go that this one starts on top of itself; null on a caller's.
     pub(crate) inbox: *const (),
 }

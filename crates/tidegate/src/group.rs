@@ -16,10 +16,8 @@ use crate::group_error::GroupError;
 use crate::holding::Wants;
 use crate::job::{Run, Work};
 use crate::members::Members;
-use crate::outcome::{Cause, TaskError};
 use crate::pool::Pool;
 use crate::refused::Refused;
-use crate::task::Offer;
 use crate::token::Token;
 
 /// Settings of a [`Group`], from [`Pool::group`].
@@ -27,12 +25,7 @@ use crate::token::Token;
 #[must_use = "a group does nothing until it is started"]
 pub struct GroupBuilder<'p, S = ()> {
     pool: &'p Pool<S>,
-    name: &'static str,
-    limit: usize,
-    collect_all: bool,
-    deadline: Option<Duration>,
-    parent: Option<Token>,
-    wants: Option<Box<Wants>>,
+    settings: GroupSettings,
 }
 
 /// Tasks that belong together: submit any number, then wait for all of them.
@@ -70,17 +63,78 @@ pub struct Group<E, S = ()> {
     started: Arc<Started<E, S>>,
 }
 
-struct Started<E, S> {
-    pool: Pool<S>,
-    members: Arc<Members<E>>,
-    wants: Option<Box<Wants>>,
+pub(crate) struct Started<E, S> {
+    pub(crate) pool: Pool<S>,
+    pub(crate) members: Arc<Members<E>>,
+    pub(crate) wants: Option<Box<Wants>>,
 }
 
 impl<S: 'static> Pool<S> {
     /// Tasks that belong together. See [`Group`].
     pub fn group(&self) -> GroupBuilder<'_, S> {
-        GroupBuilder {
-            pool: self,
+        GroupBuilder { pool: self, settings: GroupSettings::default() }
+    }
+}
+
+/// What can be said of a group, whatever its tasks are: written once. Each has the fields.
+macro_rules! group_settings {
+    () => {
+        /// The name of its tasks.
+        pub fn name(mut self, name: &'static str) -> Self {
+            self.settings.name = name;
+            self
+        }
+
+        /// How many of its tasks may be accepted and unsettled at a time; at least 1. Outside
+        /// the pool a submit beyond that waits, inside the work runs at once.
+        pub fn limit(mut self, tasks: usize) -> Self {
+            self.settings.limit = tasks.max(1);
+            self
+        }
+
+        /// Goes on after a failure; `wait` returns all of them, panics included.
+        pub fn collect_all(mut self) -> Self {
+            self.settings.collect_all = true;
+            self
+        }
+
+        /// How long the whole group may take, from its start.
+        pub fn deadline(mut self, limit: Duration) -> Self {
+            self.settings.deadline = Some(limit);
+            self
+        }
+
+        /// Each of its tasks takes `weight` of `budget` first; see
+        /// [`Task::budget`](crate::Task::budget).
+        pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
+            self.settings.wants.get_or_insert_default().add(budget, weight);
+            self
+        }
+
+        /// The group is cancelled when this token is.
+        pub fn parent(mut self, token: &Token) -> Self {
+            self.settings.parent = Some(token.clone());
+            self
+        }
+    };
+}
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) use group_settings;
+
+/// What a group is to be like.
+#[derive(Debug)]
+pub(crate) struct GroupSettings {
+    pub(crate) name: &'static str,
+    pub(crate) limit: usize,
+    pub(crate) collect_all: bool,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) parent: Option<Token>,
+    pub(crate) wants: Option<Box<Wants>>,
+}
+
+impl Default for GroupSettings {
+    fn default() -> Self {
+        GroupSettings {
             name: "",
             limit: usize::MAX,
             collect_all: false,
@@ -91,55 +145,22 @@ impl<S: 'static> Pool<S> {
     }
 }
 
+impl GroupSettings {
+    pub(crate) fn start<E, S>(self, pool: &Pool<S>) -> Started<E, S> {
+        let core = Arc::clone(pool.core());
+        let deadline = self.deadline.map_or(Ticks::NEVER, |limit| core.clock.now().after(limit));
+        let members =
+            Members::new(core, self.name, self.limit, self.collect_all, deadline, self.parent);
+        Started { pool: pool.clone(), members: Arc::new(members), wants: self.wants }
+    }
+}
+
 impl<S: 'static> GroupBuilder<'_, S> {
-    /// The name of its tasks.
-    pub fn name(mut self, name: &'static str) -> Self {
-        self.name = name;
-        self
-    }
-
-    /// How many of its tasks may be accepted and unsettled at a time; at least 1. Outside
-    /// the pool a submit beyond that waits, inside the work runs at once.
-    pub fn limit(mut self, tasks: usize) -> Self {
-        self.limit = tasks.max(1);
-        self
-    }
-
-    /// Goes on after a failure; `wait` returns all of them, panics included.
-    pub fn collect_all(mut self) -> Self {
-        self.collect_all = true;
-        self
-    }
-
-    /// How long the whole group may take, from its start.
-    pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadline = Some(limit);
-        self
-    }
-
-    /// Each of its tasks takes `weight` of `budget` first; see
-    /// [`Task::budget`](crate::Task::budget).
-    pub fn budget(mut self, budget: &Budget, weight: u64) -> Self {
-        self.wants.get_or_insert_default().add(budget, weight);
-        self
-    }
-
-    /// The group is cancelled when this token is.
-    pub fn parent(mut self, token: &Token) -> Self {
-        self.parent = Some(token.clone());
-        self
-    }
+    group_settings!();
 
     /// Starts it. The error type is that of the closures.
     pub fn start<E: Send + 'static>(self) -> Group<E, S> {
-        let now = self.pool.core().clock.now();
-        let deadline = self.deadline.map_or(Ticks::NEVER, |limit| now.after(limit));
-        let core = Arc::clone(self.pool.core());
-        let members =
-            Members::new(core, self.name, self.limit, self.collect_all, deadline, self.parent);
-        let (pool, members) = (self.pool.clone(), Arc::new(members));
-        let started = Started { pool, members, wants: self.wants };
-        Group { started: Arc::new(started) }
+        Group { started: Arc::new(self.settings.start(self.pool)) }
     }
 }
 
@@ -188,18 +209,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
             Ok(entered) => entered,
             Err(reason) => return Err(core.refuse(members.name, reason, f)),
         };
-        let told = Arc::clone(members);
-        let mut offer = Offer {
-            name: members.name,
-            token: Some(&members.token),
-            cause: Cause::Group,
-            on_outcome: Some(Box::new(move |_| told.settled(key))),
-            until: Some(members.deadline).filter(|at| *at != Ticks::NEVER),
-            patience,
-            wants: wants.clone(),
-            roll: Some(&members.roll),
-            ..Offer::default()
-        };
+        let mut offer = members.offer(key, patience, wants);
         let member = Member { group: members.number, f };
         let submitted = match wants {
             None => pool.submit_work(member, offer),
@@ -229,22 +239,7 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
             return Err(GroupError::WouldDeadlock);
         }
         members.roll.wait(core).map_err(|_| GroupError::WouldDeadlock)?;
-        members.cancel();
-        let mut failures = match members.take_failures() {
-            None => return Ok(()),
-            Some(failures) if failures.is_empty() => return Err(GroupError::AlreadyTaken),
-            Some(failures) => failures,
-        };
-        if !members.collect_all
-            && let Some(at) = failures.iter().position(TaskError::is_panicked)
-            && let TaskError::Panicked(panic) = failures.swap_remove(at)
-        {
-            // Before the unwinding: a second panic in it would end the process.
-            failures.into_iter().for_each(|error| members.tell(error));
-            panic.resume();
-        }
-        let first = failures.remove(0);
-        Err(GroupError::Tasks { first, rest: failures })
+        members.conclude()
     }
 }
 

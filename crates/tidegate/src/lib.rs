@@ -198,7 +198,9 @@ mod public {
     pub use crate::map::{Map, MapAsCompleted};
     pub use crate::map_error::MapError;
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub use crate::on_tokio::{AsyncPool, AsyncTask};
+    pub use crate::on_tokio::{
+        AsyncCompletions, AsyncGroup, AsyncGroupBuilder, AsyncMap, AsyncPool, AsyncTask,
+    };
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
     pub use crate::panics::{Panic, capture_backtraces};

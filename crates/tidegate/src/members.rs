@@ -8,7 +8,9 @@ use crate::admission::Patience;
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
+use crate::group_error::GroupError;
 use crate::handle::Handle;
+use crate::holding::Wants;
 use crate::outcome::{Cause, TaskError};
 use crate::panics::drop_quietly;
 use crate::parker::with_parker;
@@ -17,6 +19,7 @@ use crate::roll::Roll;
 use crate::sync::Lock;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::SeqCst;
+use crate::task::Offer;
 use crate::token::{Listener, Token};
 use crate::unobserved::UnobservedKind;
 
@@ -119,38 +122,53 @@ impl<E> Members<E> {
 }
 
 impl<E: Send + 'static> Members<E> {
-    /// Takes a slot. Inside the pool there always is one: beyond the limit the work runs
-    /// inline, which is what the patience that comes back says.
+    /// Takes a slot if there is one. Inside the pool there always is: beyond the limit the work
+    /// runs inline, which is what the patience that comes back says.
+    pub(crate) fn try_enter(
+        &self,
+        core: &Arc<Core>,
+        patience: Patience,
+    ) -> Result<Option<(u64, Patience)>, Reason> {
+        let inside = frames::depth(core.address()) > 0;
+        if core.queue.is_closed() && !inside {
+            return Err(Reason::Closed);
+        }
+        if self.token.is_cancelled() {
+            return Err(Reason::Cancelled);
+        }
+        if self.deadline != Ticks::NEVER && core.clock.now() >= self.deadline {
+            return Err(Reason::TimedOut);
+        }
+        if self.roll.enter(self.limit) {
+            return Ok(Some((self.next_key(), patience)));
+        }
+        if inside && patience == Patience::Fork {
+            self.roll.enter(usize::MAX);
+            return Ok(Some((self.next_key(), Patience::Inline)));
+        }
+        if patience == Patience::Try {
+            return Err(Reason::Full);
+        }
+        Ok(None)
+    }
+
+    /// As `try_enter`, and waits for a slot.
     pub(crate) fn enter(
         &self,
         core: &Arc<Core>,
         patience: Patience,
     ) -> Result<(u64, Patience), Reason> {
-        let inside = frames::depth(core.address()) > 0;
         with_parker(|parker, waker| {
             let register = |token: &Token| token.register(Listener::Waker(waker.clone()));
             let mut registered = None;
             loop {
-                if core.queue.is_closed() && !inside {
-                    return Err(Reason::Closed);
+                if let Some(entered) = self.try_enter(core, patience)? {
+                    return Ok(entered);
                 }
-                if self.token.is_cancelled() {
-                    return Err(Reason::Cancelled);
+                if frames::polls() {
+                    return Err(Reason::WouldDeadlock); // it would hold up a runtime
                 }
-                if self.deadline != Ticks::NEVER && core.clock.now() >= self.deadline {
-                    return Err(Reason::TimedOut);
-                }
-                if self.roll.enter(self.limit) {
-                    return Ok((self.next_key(), patience));
-                }
-                if inside && patience == Patience::Fork {
-                    self.roll.enter(usize::MAX);
-                    return Ok((self.next_key(), Patience::Inline));
-                }
-                if patience == Patience::Try {
-                    return Err(Reason::Full);
-                }
-                // From the second round on somebody will wake us.
+                // From now on somebody will wake us.
                 if registered.is_some() && !parker.park_until(&core.clock, self.deadline) {
                     return Err(Reason::TimedOut);
                 }
@@ -158,6 +176,47 @@ impl<E: Send + 'static> Members<E> {
                 self.roll.wait_for_room(waker);
             }
         })
+    }
+
+    /// What goes with the work of a member.
+    pub(crate) fn offer<'m>(
+        self: &'m Arc<Self>,
+        key: u64,
+        patience: Patience,
+        wants: &Option<Box<Wants>>,
+    ) -> Offer<'m> {
+        let told = Arc::clone(self);
+        Offer {
+            name: self.name,
+            token: Some(&self.token),
+            cause: Cause::Group,
+            on_outcome: Some(Box::new(move |_| told.settled(key))),
+            until: Some(self.deadline).filter(|at| *at != Ticks::NEVER),
+            patience,
+            wants: wants.clone(),
+            roll: Some(&self.roll),
+            ..Offer::default()
+        }
+    }
+
+    /// Everything has settled: ends the group.
+    pub(crate) fn conclude(&self) -> Result<(), GroupError<E>> {
+        self.cancel();
+        let mut failures = match self.take_failures() {
+            None => return Ok(()),
+            Some(failures) if failures.is_empty() => return Err(GroupError::AlreadyTaken),
+            Some(failures) => failures,
+        };
+        if !self.collect_all
+            && let Some(at) = failures.iter().position(TaskError::is_panicked)
+            && let TaskError::Panicked(panic) = failures.swap_remove(at)
+        {
+            // Before the unwinding: a second panic in it would end the process.
+            failures.into_iter().for_each(|error| self.tell(error));
+            panic.resume();
+        }
+        let first = failures.remove(0);
+        Err(GroupError::Tasks { first, rest: failures })
     }
 
     fn next_key(&self) -> u64 {

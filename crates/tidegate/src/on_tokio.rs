@@ -28,5 +28,7 @@ pub(crate) use driver::{Runtime, TokioTime};
 pub(crate) use wake_ups::Alarms;
 pub(crate) use worker::wake_runner;
 
+pub use group::{AsyncGroup, AsyncGroupBuilder};
+pub use map::{AsyncCompletions, AsyncMap};
 pub use pool::AsyncPool;
 pub use task::AsyncTask;

@@ -95,7 +95,9 @@ impl Roll {
 
     /// The waker is woken when a task leaves.
     pub(crate) fn wait_for_room(&self, waker: &Waker) {
-        add(&mut self.state.lock().wait_for_room, waker);
+        let waker = waker.clone(); // may be user code: before the lock
+        let unneeded = add(&mut self.state.lock().wait_for_room, waker);
+        drop(unneeded);
     }
 
     /// Returns when there is no task. Inside the pool it runs what is queued meanwhile; an
@@ -112,23 +114,52 @@ impl Roll {
                     return Err(reason);
                 }
             }
-            let over = with_parker(|parker, waker| {
-                {
-                    let mut state = self.state.lock();
-                    match () {
-                        () if state.tasks == 0 => return true,
-                        () if !inside => add(&mut state.wait_for_the_end, waker),
-                        () if state.queued.is_empty() => add(&mut state.helpers, waker),
-                        () => return false,
-                    }
+            let over = with_parker(|parker, waker| match self.is_over_or_wakes(inside, waker) {
+                Some(over) => over,
+                None => {
+                    parker.park();
+                    self.tasks() == 0
                 }
-                parker.park();
-                self.tasks() == 0
             });
             if over {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether it is over; None: it is not, and `waker` is woken when there is news. `inside`:
+    /// that includes something of its own to run; if there is some already, it says false.
+    fn is_over_or_wakes(&self, inside: bool, waker: &Waker) -> Option<bool> {
+        let waker = waker.clone(); // may be user code: before the lock
+        let mut state = self.state.lock();
+        let unneeded = match () {
+            () if state.tasks == 0 => return Some(true),
+            () if !inside => add(&mut state.wait_for_the_end, waker),
+            () if state.queued.is_empty() => add(&mut state.helpers, waker),
+            () => return Some(false),
+        };
+        drop(state);
+        drop(unneeded);
+        None
+    }
+
+    /// As `wait`, for a future. Inside a poll of the pool what is queued begins on top of it.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn poll_wait(&self, core: &Arc<Core>, waker: &Waker) -> std::task::Poll<()> {
+        frames::with_poll(core.address(), |poll| {
+            loop {
+                while let Some(poll) = poll
+                    && let Some(cell) = self.oldest_queued()
+                {
+                    core.begin_on_top(cell, poll);
+                }
+                match self.is_over_or_wakes(poll.is_some(), waker) {
+                    Some(true) => return std::task::Poll::Ready(()),
+                    Some(false) => {}
+                    None => return std::task::Poll::Pending,
+                }
+            }
+        })
     }
 
     fn oldest_queued(&self) -> Option<CellRef> {
@@ -154,9 +185,12 @@ impl State {
     }
 }
 
-/// Only parkers come here: to compare and to clone one runs no code of the user.
-fn add(wakers: &mut Vec<Waker>, waker: &Waker) {
-    if !wakers.iter().any(|other| other.will_wake(waker)) {
-        wakers.push(waker.clone());
+/// Keeps a waker that is not there yet; gives one back that is not needed. To compare two runs no
+/// code of the user.
+fn add(wakers: &mut Vec<Waker>, waker: Waker) -> Option<Waker> {
+    if wakers.iter().any(|other| other.will_wake(&waker)) {
+        return Some(waker);
     }
+    wakers.push(waker);
+    None
 }

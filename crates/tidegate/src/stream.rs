@@ -125,7 +125,7 @@ impl<T: Send + 'static, S: 'static> Completions<T, std::convert::Infallible, S> 
     }
 }
 
-fn collect<T, E>((key, mut handle): (u64, Handle<T, E>)) -> Completion<T, E> {
+pub(crate) fn collect<T, E>((key, mut handle): (u64, Handle<T, E>)) -> Completion<T, E> {
     let id = handle.id();
     // The callback that listed it runs after publication.
     let outcome = handle.try_take().expect("listed only once it is settled");

@@ -465,6 +465,7 @@ impl Core {
         {
             let mut roster = self.roster.lock();
             let Some(gone) = roster.remove(line.id, end, now) else { return };
+            roster.joined += usize::from(self.driver.is_async()); // no thread to wait for
             match end {
                 End::Failed(cause) => {
                     roster.failures += 1;

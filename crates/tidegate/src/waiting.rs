@@ -6,6 +6,7 @@ use crate::clock::{Clock, Ticks};
 use crate::core::Core;
 use crate::frames::{self, MAX_DEPTH};
 use crate::life::{CellRef, Look};
+use crate::line::WorkerLine;
 use crate::parker::with_parker;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::{snooze, steps};
@@ -79,7 +80,8 @@ fn wait_inside(cell: CellRef, pool: *mut (), depth: Depth) -> Result<(), WaitRea
     if cell.is_queued() && run_queued(cell, &core, depth)? {
         return Ok(());
     }
-    let me = frames::runner();
+    // A worker may be no thread of its own.
+    let me = frames::with_line(pool, |line| line.map_or_else(frames::runner, WorkerLine::runner));
     {
         // One lock for the look and the entry: of two waits that close a cycle, the
         // second sees the first.

@@ -1,10 +1,12 @@
 //! The pools that the suite runs on.
 
+mod async_pool;
 mod channel_pool;
 mod tidegate_pool;
 
 use std::sync::Arc;
 
+pub use async_pool::AsyncKind;
 pub use channel_pool::ChannelKind;
 pub use tidegate_pool::TidegateKind;
 
@@ -21,6 +23,9 @@ pub fn all() -> Vec<Arc<dyn Kind>> {
         Arc::new(TidegateKind::threads("tidegate-q1", 2).queue(1)),
         Arc::new(TidegateKind::threads("tidegate-1to4w", 4).growing()),
         Arc::new(TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests()),
+        Arc::new(AsyncKind::multi_thread("tokio-2w", 2)),
+        Arc::new(AsyncKind::multi_thread("tokio-8w", 8)),
+        Arc::new(AsyncKind::current_thread("tokio-current-1w")),
         Arc::new(ChannelKind::new("channel-2w", 2)),
     ]
 }

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate::{Builder, Cx, Group, Handle, Pool, Reason, Refused, Shutdown, TaskError, WaitError};
+use tidegate::{
+    Builder, Cx, Group, GroupError, Handle, Pool, Reason, Refused, Shutdown, Snapshot, TaskError,
+    WaitError,
+};
 
 use crate::ctx::Wish;
 use crate::port::{
@@ -176,27 +179,33 @@ impl<S: Send + 'static> SuitePool for TidegatePool<S> {
     }
 
     fn shutdown(&self, how: How) {
-        let how = match how {
-            How::Light => Shutdown::light(),
-            How::Soft => Shutdown::soft(),
-            How::Hard => Shutdown::hard(),
-        };
-        self.0.shutdown(how).expect("the test is outside the pool");
+        self.0.shutdown(mode(how)).expect("the test is outside the pool");
     }
 
     fn counts(&self) -> Option<Counts> {
-        let now = self.0.snapshot();
-        Some(Counts {
-            accepted: now.accepted,
-            refused: now.refused.total(),
-            queued: now.queued,
-            running: now.running,
-            completed: now.completed,
-            failed: now.failed,
-            panicked: now.panicked,
-            cancelled: now.cancelled,
-            other: now.timed_out + now.evicted + now.abandoned,
-        })
+        Some(counts(&self.0.snapshot()))
+    }
+}
+
+pub(super) fn counts(now: &Snapshot) -> Counts {
+    Counts {
+        accepted: now.accepted,
+        refused: now.refused.total(),
+        queued: now.queued,
+        running: now.running,
+        completed: now.completed,
+        failed: now.failed,
+        panicked: now.panicked,
+        cancelled: now.cancelled,
+        other: now.timed_out + now.evicted + now.abandoned,
+    }
+}
+
+pub(super) fn mode(how: How) -> Shutdown {
+    match how {
+        How::Light => Shutdown::light(),
+        How::Soft => Shutdown::soft(),
+        How::Hard => Shutdown::hard(),
     }
 }
 
@@ -208,10 +217,14 @@ impl<S: Send + 'static> SuiteGroup for Group<String, S> {
     }
 
     fn wait(self: Box<Self>) -> Result<(), String> {
-        Group::wait(&self).map_err(|error| match error.into_failures().swap_remove(0) {
-            TaskError::Failed(error) => error,
-            other => other.to_string(),
-        })
+        Group::wait(&self).map_err(first_error)
+    }
+}
+
+pub(super) fn first_error(error: GroupError<String>) -> String {
+    match error.into_failures().swap_remove(0) {
+        TaskError::Failed(error) => error,
+        other => other.to_string(),
     }
 }
 
@@ -244,7 +257,7 @@ fn ending(error: TaskError<String>) -> Ending {
     }
 }
 
-fn answer<F>(
+pub(super) fn answer<F>(
     offer: Result<Handle<u64, String>, Refused<F>>,
     way_back: &WayBack,
 ) -> Result<Box<dyn SuiteHandle>, Refusal> {
@@ -254,7 +267,7 @@ fn answer<F>(
     }
 }
 
-fn take_back<F>(refused: Refused<F>, way_back: &WayBack) -> Refusal {
+pub(super) fn take_back<F>(refused: Refused<F>, way_back: &WayBack) -> Refusal {
     let reason = refused.reason();
     way_back.wanted.store(true, SeqCst);
     drop(refused.into_work());
@@ -265,24 +278,24 @@ fn take_back<F>(refused: Refused<F>, way_back: &WayBack) -> Refusal {
 /// A refusal gives back a closure that nobody can name, not the [`Work`] in
 /// it. The carrier puts the work on its way back when that closure is dropped
 /// after a refusal, and only then: other drops drop the work at once.
-struct Carrier {
+pub(super) struct Carrier {
     work: Option<Work>,
     way_back: Arc<WayBack>,
 }
 
 #[derive(Default)]
-struct WayBack {
+pub(super) struct WayBack {
     wanted: AtomicBool,
     work: Mutex<Option<Work>>,
 }
 
 impl Carrier {
-    fn load(work: Work) -> (Carrier, Arc<WayBack>) {
+    pub(super) fn load(work: Work) -> (Carrier, Arc<WayBack>) {
         let way_back = Arc::new(WayBack::default());
         (Carrier { work: Some(work), way_back: Arc::clone(&way_back) }, way_back)
     }
 
-    fn unload(mut self) -> Work {
+    pub(super) fn unload(mut self) -> Work {
         self.work.take().expect("a carrier is unloaded once")
     }
 }

@@ -363,7 +363,7 @@ impl Started {
         }
         let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
         let (polled, at) = begun.span.twin().around(env.core, || {
-            let polled = run_code(begun.cell, env, || steps.step(&begun.cx, cx, &mut left));
+            let polled = run_code(env, || steps.step(&begun.cx, cx, &mut left));
             // Strict: what counts is when the future was ready.
             (polled, begun.cx.started().map(|_| env.core.clock.now()))
         });
@@ -403,18 +403,14 @@ impl Started {
         }
     }
 
-    pub(crate) fn cell(&mut self) -> CellRef {
-        self.0.as_mut().parts().0.cell
-    }
-
     /// A token that is cancelled when it is told to stop.
     pub(crate) fn token(&mut self) -> crate::token::Token {
         self.0.as_mut().parts().0.cx.token()
     }
 
     fn clear(&mut self, env: &RunEnv<'_>) -> Option<crate::panics::Panic> {
-        let (begun, steps) = self.0.as_mut().parts();
-        run_code(begun.cell, env, || steps.clear()).err()
+        let (_, steps) = self.0.as_mut().parts();
+        run_code(env, || steps.clear()).err()
     }
 
     /// # Safety
@@ -429,12 +425,8 @@ impl Started {
 }
 
 /// Code of the user, which must not block here.
-fn run_code<R>(
-    cell: CellRef,
-    env: &RunEnv<'_>,
-    f: impl FnOnce() -> R,
-) -> Result<R, crate::panics::Panic> {
-    let poll = frames::Poll { cell, inbox: std::ptr::from_ref(env.nest).cast() };
+fn run_code<R>(env: &RunEnv<'_>, f: impl FnOnce() -> R) -> Result<R, crate::panics::Panic> {
+    let poll = frames::Poll { inbox: std::ptr::from_ref(env.nest).cast() };
     let began = env.line.map(|line| line.poll_begins(env.core.real_time.now()));
     let result = quietly(|| frames::enter_poll(env.core.address(), env.line, &poll, f));
     if began.is_some() {

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep};
 
 use super::wake_ups::Alarms;
-use super::worker::AsyncWorker;
+use super::worker::{AsyncWorker, Blocking};
 use crate::clock::Ticks;
 use crate::core::{Core, Ending};
 use crate::frames;
@@ -71,6 +71,8 @@ pub(crate) struct Runtime {
     bell: Arc<Bell>,
     present: Arc<AtomicUsize>,
     pub(crate) alarms: Alarms,
+    /// If its tasks may block.
+    blocking: Option<Blocking>,
 }
 
 /// Between supervisor, watch and those who ring for them.
@@ -141,7 +143,18 @@ impl Runtime {
             report: Lock::default(),
             watch: Parker::new(),
         };
-        Runtime { handle, bell: Arc::new(bell), present: Arc::default(), alarms: Alarms::default() }
+        Runtime {
+            handle,
+            bell: Arc::new(bell),
+            present: Arc::default(),
+            alarms: Alarms::default(),
+            blocking: None,
+        }
+    }
+
+    /// For tasks that are closures.
+    pub(crate) fn for_closures(self, blocking: Option<Blocking>) -> Runtime {
+        Runtime { blocking, ..self }
     }
 
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
@@ -169,7 +182,7 @@ impl Runtime {
         line: &Arc<WorkerLine>,
     ) -> Result<(), String> {
         let (own, line) = (Arc::clone(core), Arc::clone(line));
-        let mut worker = AsyncWorker::new(own, line, self.count());
+        let mut worker = AsyncWorker::new(own, line, self.count(), self.blocking);
         worker.arrive()?;
         drop(self.handle.spawn(worker));
         Ok(())
@@ -179,7 +192,8 @@ impl Runtime {
         if self.bell.gone.load(SeqCst) {
             return Err(io::Error::other("the runtime shut down"));
         }
-        let worker = AsyncWorker::new(Arc::clone(core), Arc::clone(line), self.count());
+        let worker =
+            AsyncWorker::new(Arc::clone(core), Arc::clone(line), self.count(), self.blocking);
         // A runtime that has shut down drops it at once, and that is its end.
         drop(self.handle.spawn(worker));
         Ok(())
@@ -249,8 +263,10 @@ impl Future for Supervisor {
             this.bell.looks.fetch_add(1, SeqCst);
             let at = match looked {
                 Ok(sooner) => {
-                    if sooner {
-                        this.bell.watch.unpark(); // in case the runtime does not come to it
+                    // In case the runtime does not come to it; and a clock of another kind only
+                    // the watch can follow.
+                    if sooner || core.clock.tokio_time().is_none() {
+                        this.bell.watch.unpark();
                     }
                     core.next_look.lock().at
                 }

@@ -96,10 +96,15 @@ impl Builder<()> {
     }
 
     /// A pool whose closures run on the runtime of this handle: what an `AsyncPool` is built
-    /// on, for the conformance suite.
+    /// on, for the conformance suite. Its closures block; `blocking` tells the runtime.
     #[doc(hidden)]
-    pub fn on_runtime(mut self, handle: &tokio::runtime::Handle) -> Self {
-        self.run_on(Driver::tokio(Runtime::new(handle.clone())), || TokioTime::new(handle.clone()));
+    pub fn on_runtime(
+        mut self,
+        handle: &tokio::runtime::Handle,
+        blocking: Option<fn(&mut dyn FnMut())>,
+    ) -> Self {
+        let runtime = Runtime::new(handle.clone()).for_closures(blocking);
+        self.run_on(Driver::tokio(runtime), || TokioTime::new(handle.clone()));
         self
     }
 }

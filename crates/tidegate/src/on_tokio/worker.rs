@@ -31,6 +31,7 @@ pub(crate) struct AsyncWorker {
     /// As `Lot::poll_rest` says.
     asleep: bool,
     arrived: bool,
+    blocking: Option<Blocking>,
     // Last: who sees it gone finds the core's share gone, too.
     present: Present,
 }
@@ -42,11 +43,16 @@ unsafe impl Send for AsyncWorker {}
 impl Unpin for AsyncWorker {}
 
 impl AsyncWorker {
-    pub(crate) fn new(core: Arc<Core>, line: Arc<WorkerLine>, present: Present) -> AsyncWorker {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        line: Arc<WorkerLine>,
+        present: Present,
+        blocking: Option<Blocking>,
+    ) -> AsyncWorker {
         let shift = Shift::new(&core);
         let worker = Some(Worker::new(core, line));
         let (tasks, asleep, arrived) = (Vec::new(), false, false);
-        AsyncWorker { worker, shift, tasks, asleep, arrived, present }
+        AsyncWorker { worker, shift, tasks, asleep, arrived, blocking, present }
     }
 
     /// Before its first task. With `queue(0)` the first worker is there from the start.
@@ -102,7 +108,7 @@ impl AsyncWorker {
                 return Poll::Pending;
             }
             begun += 1;
-            match worker.step(&core, &mut self.shift) {
+            match step(worker, &core, &mut self.shift, self.blocking) {
                 Step::Ran => {}
                 Step::End(end) => return Poll::Ready(end),
                 Step::Nothing => {
@@ -132,6 +138,21 @@ impl AsyncWorker {
         }
         worker.core.worker_ended(&worker.line, end);
     }
+}
+
+/// How code is run that may block, on a runtime whose other tasks should go on.
+pub(crate) type Blocking = fn(&mut dyn FnMut());
+
+fn step(
+    worker: &mut Worker,
+    core: &Arc<Core>,
+    shift: &mut Shift,
+    blocking: Option<Blocking>,
+) -> Step {
+    let Some(blocking) = blocking else { return worker.step(core, shift) };
+    let mut done = None;
+    blocking(&mut || done = Some(worker.step(core, shift)));
+    done.expect("it was run")
 }
 
 /// Polls what this worker runs, until all of it is pending (Pending) or over.
