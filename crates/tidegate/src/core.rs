@@ -24,11 +24,9 @@ use crate::parker::Parker;
 use crate::queue::Queue;
 use crate::reaper::{Chore, Reaper};
 use crate::report::Report;
-use crate::resize::Sizing;
 use crate::roster::Roster;
 use crate::settle;
 use crate::spawn::Joiner;
-use crate::supervisor::Nap;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use crate::sync::{Lock, Padded, snooze};
@@ -73,9 +71,6 @@ pub(crate) struct Core {
     live: Arc<AtomicUsize>,
     pub(crate) roster: Lock<Roster>,
     pub(crate) driver: Driver,
-    /// What a supervisor that is no thread of its own keeps, and when it has to look again.
-    pub(crate) sizing: Lock<Sizing>,
-    pub(crate) next_look: Lock<Nap>,
     pub(crate) control: Lock<Control>,
     pub(crate) reaper: Lock<Reaper>,
     /// Tasks that callers run on their own threads, and which (`frames.rs`).
@@ -131,8 +126,6 @@ impl Core {
             queue: Queue::new(config.queue, config.workers.max).watched(config.clock.clone()),
             lot: config.driver.lot(),
             driver: config.driver.clone(),
-            sizing: Lock::default(),
-            next_look: Lock::new(Nap::until(Ticks::NEVER)),
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),

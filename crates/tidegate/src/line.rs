@@ -61,6 +61,7 @@ pub(crate) struct WorkerLine {
     /// When a future here was first seen to have been told to stop, in real time.
     told_since: AtomicU64,
     /// Of a worker that is a future.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) waker: OnceLock<std::task::Waker>,
     /// Made with the first task.
     times: OnceLock<Box<OwnTimes>>,
@@ -116,6 +117,7 @@ impl WorkerLine {
             born: AtomicU64::new(0),
             in_poll_since: AtomicU64::new(0),
             told_since: AtomicU64::new(0),
+            #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
             waker: OnceLock::new(),
             times: OnceLock::new(),
         })

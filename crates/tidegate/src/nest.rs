@@ -14,7 +14,7 @@ mod none {
     use crate::settle::RunEnv;
 
     #[derive(Default)]
-    pub(crate) struct Nest;
+    pub(crate) struct Nest {}
 
     impl Nest {
         #[inline(always)]

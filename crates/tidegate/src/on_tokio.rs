@@ -20,12 +20,13 @@ mod offer;
 mod permits;
 mod pool;
 mod task;
+mod time;
 mod wake_ups;
 mod worker;
 
 pub(crate) use body::{Nest, begin_queued};
-pub(crate) use driver::{Runtime, TokioTime};
-pub(crate) use wake_ups::Alarms;
+pub(crate) use driver::Runtime;
+pub(crate) use time::TokioTime;
 pub(crate) use worker::wake_runner;
 
 pub use group::{AsyncGroup, AsyncGroupBuilder};

@@ -127,6 +127,7 @@ impl Core {
     }
 
     /// A reaper that is no thread begins, or was dropped instead.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) fn reaper_started(self: &Arc<Self>, begins: bool) {
         let mut reaper = self.reaper.lock();
         reaper.starting -= 1;

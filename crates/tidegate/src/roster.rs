@@ -247,6 +247,16 @@ impl Roster {
         self.entries.values().filter(|e| !matches!(e.phase, Phase::Restarting { .. })).count()
     }
 
+    /// A worker has begun, or begun again. Not by counting all: there may be very many.
+    pub(crate) fn begins(&mut self, id: WorkerId) {
+        self.failures = 0;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let was_live = matches!(std::mem::replace(&mut entry.phase, Phase::Live), Phase::Live);
+            entry.failures = 0;
+            self.live_count.fetch_add(usize::from(!was_live), SeqCst);
+        }
+    }
+
     /// After whatever changed who is live.
     pub(crate) fn recount(&self) {
         self.live_count.store(self.live(), SeqCst);
@@ -273,7 +283,9 @@ impl Roster {
     /// Takes a worker whose thread has left its loop off the list; the entry says how.
     pub(crate) fn remove(&mut self, id: WorkerId, end: &End, now: Ticks) -> Option<Entry> {
         let mut entry = self.entries.remove(&id)?;
-        self.recount();
+        if matches!(entry.phase, Phase::Live) {
+            self.live_count.fetch_sub(1, SeqCst);
+        }
         self.folded.add(entry.line.outcomes());
         self.folded_started += entry.line.started();
         let (busy, lived) = entry.line.busy_of(now);

@@ -44,6 +44,7 @@ pub(crate) struct RunEnv<'a> {
     /// The worker's state, or null.
     pub(crate) state: *mut (),
     /// Where a task goes that is a future and has begun.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     pub(crate) nest: &'a Nest,
 }
 

@@ -18,7 +18,6 @@ use crate::life::CellRef;
 use crate::line::{STUCK, WorkerLine};
 use crate::outcome::Cause;
 use crate::pace::Looks;
-use crate::parker::Parker;
 use crate::queue::Item;
 use crate::reaper::Chore;
 use crate::report::Report;
@@ -93,7 +92,11 @@ impl Core {
     }
 
     /// Ok: look again at that time. Err: it is over.
-    fn tick(self: &Arc<Self>, now: Ticks, sizing: &mut Sizing) -> Result<Nap, Arc<Report>> {
+    pub(crate) fn tick(
+        self: &Arc<Self>,
+        now: Ticks,
+        sizing: &mut Sizing,
+    ) -> Result<Nap, Arc<Report>> {
         let mut next = self.watch_limits(now);
         let (overdue, stuck) = self.abandon_overdue(now);
         next = next.min(overdue);
@@ -118,33 +121,6 @@ impl Core {
             nap.really = nap.really.min(self.real_time.now().after(RETRY));
         }
         Ok(nap)
-    }
-
-    /// One look for supervisors that are not threads of their own. Ok: whether the next is due
-    /// sooner than was said before.
-    pub(crate) fn look(self: &Arc<Self>) -> Result<bool, Arc<Report>> {
-        let mut sizing = self.sizing.lock();
-        let nap = self.tick(self.clock.now(), &mut sizing)?;
-        let before = std::mem::replace(&mut *self.next_look.lock(), nap);
-        Ok(nap.at < before.at || nap.really < before.really)
-    }
-
-    /// Whether a look is due that was not made.
-    pub(crate) fn is_look_due(&self) -> bool {
-        let Nap { at, really } = *self.next_look.lock();
-        self.clock.now() >= at || self.real_time.now() >= really
-    }
-
-    /// Sleeps until a look is due, or there is something new.
-    pub(crate) fn sleep_until_due(&self, parker: &Arc<Parker>) {
-        let Nap { at, really } = *self.next_look.lock();
-        match really {
-            Ticks::NEVER => drop(parker.park_until(&self.clock, at)),
-            really => {
-                let left = really.since(self.real_time.now());
-                parker.park_at_most(&self.clock, at, left);
-            }
-        }
     }
 
     // ------------------------------------------------------------ limits (L2, L3)
@@ -439,13 +415,7 @@ impl Core {
     }
 
     pub(crate) fn worker_ready(&self, line: &Arc<WorkerLine>) {
-        let mut roster = self.roster.lock();
-        roster.failures = 0;
-        if let Some(entry) = roster.find(line.id) {
-            entry.phase = Phase::Live;
-            entry.failures = 0;
-        }
-        roster.recount();
+        self.roster.lock().begins(line.id);
     }
 
     /// O6: a pool that can't keep its workers says so.

@@ -44,6 +44,7 @@ const CLOCKS_ALLOWED: &[(&str, &str)] = &[
     ("clock.rs", "the clock"),
     ("models/", "how long an exploration took"),
     ("order.rs", "one deadline over several pools, whose clocks may differ"),
+    ("on_tokio/time.rs", "the clock of a runtime"),
     ("admission.rs", "turns a caller's `Instant` into the pool's time"),
 ];
 /// Examples that sleep because sleeping is the work they show.

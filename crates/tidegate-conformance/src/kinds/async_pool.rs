@@ -108,6 +108,7 @@ impl Kind for AsyncKind {
             "W2_state_that_cannot_be_made",
             "W4_a_thread_that_cannot_be_started_comes_later",
             "hazard_27_nobody_is_started_while_unwinding",
+            "hazard_34_a_burst_leaves_no_threads_behind",
             "hazard_75_closures_of_every_size",
         ];
         match test.clause {

@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::life::CellRef;
 use crate::line::WorkerLine;
 use crate::lot::Lot;
-use crate::on_tokio::{Alarms, Runtime};
+use crate::on_tokio::Runtime;
 use crate::spawn::Joiner;
 
 #[derive(Clone, Debug, Default)]
@@ -69,8 +69,9 @@ impl Driver {
         self.0.as_ref().map_or(Ticks::NEVER, |runtime| runtime.alarms.ring(now))
     }
 
-    pub(crate) fn alarms(&self) -> &Alarms {
-        &self.0.as_ref().expect("a pool of futures").alarms
+    /// Of a pool of futures.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("a pool of futures")
     }
 
     /// Futures of the pool that the runtime has not dropped yet.

@@ -11,7 +11,7 @@ use crate::lot::Lot;
 use crate::spawn::Joiner;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Driver;
+pub(crate) struct Driver {}
 
 impl Driver {
     #[inline(always)]

@@ -295,13 +295,14 @@ impl<B: Begin> Steps for Stage<B> {
         };
         let Poll::Ready(returned) = future.poll(cx) else { return Poll::Pending };
         self.set(Stage::Gone); // before its outcome can be seen (O1)
-        // SAFETY: fresh words.
         Poll::Ready(match returned {
             Ok(value) => {
+                // SAFETY: fresh words.
                 unsafe { put(left, value) };
                 Returned::Value
             }
             Err(error) => {
+                // SAFETY: fresh words.
                 unsafe { put(left, error) };
                 Returned::Error
             }

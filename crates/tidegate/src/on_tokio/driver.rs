@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 use super::wake_ups::Alarms;
 use super::worker::{AsyncWorker, Blocking};
@@ -27,8 +27,10 @@ use crate::frames;
 use crate::line::WorkerLine;
 use crate::parker::Parker;
 use crate::report::{Report, Shutdown};
+use crate::resize::Sizing;
 use crate::settle::Who;
 use crate::spawn::{self, Joiner};
+use crate::supervisor::Nap;
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -36,41 +38,15 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 /// How long the runtime has for what is due, before the watch does it.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The time of one runtime.
-#[derive(Clone)]
-pub(crate) struct TokioTime {
-    handle: Handle,
-    origin: Instant,
-}
-
-impl TokioTime {
-    pub(crate) fn new(handle: Handle) -> TokioTime {
-        let origin = {
-            let _inside = handle.enter();
-            Instant::now()
-        };
-        TokioTime { handle, origin }
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        // A paused clock is found through the runtime that the thread is in.
-        let _inside = self.handle.enter();
-        self.origin.elapsed()
-    }
-}
-
-impl fmt::Debug for TokioTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokioTime")
-    }
-}
-
 /// The runtime of one pool.
 pub(crate) struct Runtime {
     handle: Handle,
     bell: Arc<Bell>,
     present: Arc<AtomicUsize>,
     pub(crate) alarms: Alarms,
+    /// What the supervisor keeps, and when it has to look again.
+    sizing: Lock<Sizing>,
+    next_look: Lock<Nap>,
     /// If its tasks may block.
     blocking: Option<Blocking>,
 }
@@ -148,6 +124,8 @@ impl Runtime {
             bell: Arc::new(bell),
             present: Arc::default(),
             alarms: Alarms::default(),
+            sizing: Lock::default(),
+            next_look: Lock::new(Nap::until(Ticks::NEVER)),
             blocking: None,
         }
     }
@@ -234,6 +212,35 @@ impl fmt::Debug for Runtime {
 
 // ---------------------------------------------------------------- the supervisor
 
+impl Runtime {
+    /// One look of the supervisor, or of the watch in its place. Ok: whether the next is due
+    /// sooner than was said before.
+    fn look(&self, core: &Arc<Core>) -> Result<bool, Arc<Report>> {
+        let mut sizing = self.sizing.lock();
+        let nap = core.tick(core.clock.now(), &mut sizing)?;
+        let before = std::mem::replace(&mut *self.next_look.lock(), nap);
+        Ok(nap.at < before.at || nap.really < before.really)
+    }
+
+    /// Whether a look is due that was not made.
+    fn is_look_due(&self, core: &Core) -> bool {
+        let Nap { at, really } = *self.next_look.lock();
+        core.clock.now() >= at || core.real_time.now() >= really
+    }
+
+    /// The watch sleeps until a look is due, or there is something new.
+    fn sleep_until_due(&self, core: &Core) {
+        let Nap { at, really } = *self.next_look.lock();
+        match really {
+            Ticks::NEVER => drop(self.bell.watch.park_until(&core.clock, at)),
+            really => {
+                let left = really.since(core.real_time.now());
+                self.bell.watch.park_at_most(&core.clock, at, left);
+            }
+        }
+    }
+}
+
 /// Looks when it is rung for, and when something is due.
 struct Supervisor {
     core: Weak<Core>,
@@ -259,7 +266,7 @@ impl Future for Supervisor {
             else {
                 return Poll::Ready(());
             };
-            let looked = core.look();
+            let looked = core.driver.runtime().look(&core);
             this.bell.looks.fetch_add(1, SeqCst);
             let at = match looked {
                 Ok(sooner) => {
@@ -268,7 +275,7 @@ impl Future for Supervisor {
                     if sooner || core.clock.tokio_time().is_none() {
                         this.bell.watch.unpark();
                     }
-                    core.next_look.lock().at
+                    core.driver.runtime().next_look.lock().at
                 }
                 Err(report) => {
                     drop(core);
@@ -283,7 +290,7 @@ impl Future for Supervisor {
                 None => None,
                 Some(time) => {
                     let left = at.since(core.clock.now());
-                    let at = time.origin + time.elapsed() + left.min(FAR);
+                    let at = time.after(left.min(FAR));
                     match this.timer.take() {
                         None => Some(Box::pin(tokio::time::sleep_until(at))),
                         Some(mut timer) => {
@@ -354,7 +361,7 @@ fn watch(core: Arc<Core>, bell: &Bell) {
         if bell.gone.load(SeqCst) {
             // Nothing can run any more: what is queued is cancelled, what ran was dropped.
             core.begin_shutdown(Shutdown::hard(), Who::Watcher);
-        } else if bell.rung.load(SeqCst) || core.is_look_due() {
+        } else if bell.rung.load(SeqCst) || core.driver.runtime().is_look_due(&core) {
             bell.rung.store(false, SeqCst);
             bell.ring();
             let until = core.real_time.now().after(PATIENCE);
@@ -367,17 +374,17 @@ fn watch(core: Arc<Core>, bell: &Bell) {
             bell.watching.store(false, SeqCst);
             // Whoever rang before that may have counted on us.
             if !bell.rung.load(SeqCst) && !bell.gone.load(SeqCst) {
-                core.sleep_until_due(&bell.watch);
+                core.driver.runtime().sleep_until_due(&core);
             }
             continue;
         }
         // The runtime is stuck, or gone.
         bell.rung.store(false, SeqCst);
-        let looked = core.look();
+        let looked = core.driver.runtime().look(&core);
         bell.looks.fetch_add(1, SeqCst);
         match looked {
             Err(report) => break report,
-            Ok(_) if bell.gone.load(SeqCst) => core.sleep_until_due(&bell.watch),
+            Ok(_) if bell.gone.load(SeqCst) => core.driver.runtime().sleep_until_due(&core),
             Ok(_) => {}
         }
     };

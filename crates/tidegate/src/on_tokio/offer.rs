@@ -33,6 +33,7 @@ use crate::worker::{no_state, run_claimed};
 type Taken<B> = Result<CellRef, Refused<<B as Work>::Closure>>;
 
 /// Where a submission stands after its first look.
+#[allow(clippy::large_enum_variant, reason = "it lives for one match")]
 enum Placed<'t, B: Begin> {
     Accepted(CellRef),
     Refused(Refused<B::Closure>),

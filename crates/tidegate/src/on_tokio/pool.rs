@@ -7,9 +7,10 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::body::{Outcome, Value};
-use super::driver::{Runtime, TokioTime};
+use super::driver::Runtime;
 use super::offer;
 use super::task::AsyncTask;
+use super::time::TokioTime;
 use crate::builder::Builder;
 use crate::config::{BuildError, Workers};
 use crate::core::Core;

@@ -71,7 +71,7 @@ impl Alarm {
         }
         let waker = waker.clone(); // user code: before the lock
         let number = {
-            let mut set = core.driver.alarms().set.lock();
+            let mut set = core.driver.runtime().alarms.set.lock();
             set.0 += 1;
             let number = set.0;
             set.1.push((number, at, waker));
@@ -84,7 +84,7 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let mut set = self.core.driver.alarms().set.lock();
+        let mut set = self.core.driver.runtime().alarms.set.lock();
         let at = set.1.iter().position(|(number, ..)| *number == self.number);
         let old = at.map(|at| set.1.swap_remove(at));
         drop(set);

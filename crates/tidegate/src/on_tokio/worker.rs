@@ -60,9 +60,7 @@ impl AsyncWorker {
         let worker = self.worker.as_mut().expect("it has not ended");
         let (core, line) = (Arc::clone(&worker.core), Arc::clone(&worker.line));
         line.set_runner(frames::fresh_number());
-        if let Err(cause) = frames::enter(core.address(), Some(&line), || worker.arrive()) {
-            return Err(cause);
-        }
+        frames::enter(core.address(), Some(&line), || worker.arrive())?;
         core.worker_ready(&line);
         self.arrived = true;
         if core.queue.bound() == 0 && core.flags.load(SeqCst) == 0 {

@@ -1,0 +1,41 @@
+//! The time of a runtime, which its user may have paused.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// The time of one runtime.
+#[derive(Clone)]
+pub(crate) struct TokioTime {
+    handle: Handle,
+    origin: Instant,
+}
+
+impl TokioTime {
+    pub(crate) fn new(handle: Handle) -> TokioTime {
+        let origin = {
+            let _inside = handle.enter();
+            Instant::now()
+        };
+        TokioTime { handle, origin }
+    }
+
+    /// So long from now.
+    pub(crate) fn after(&self, left: Duration) -> Instant {
+        self.origin + self.elapsed() + left
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        // A paused clock is found through the runtime that the thread is in.
+        let _inside = self.handle.enter();
+        self.origin.elapsed()
+    }
+}
+
+impl fmt::Debug for TokioTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokioTime")
+    }
+}
