@@ -2,20 +2,18 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::assertions_on_constants, reason = "to panic with a message")]
 
-use std::future::{Future, pending};
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate::{
-    AsyncPool, Budget, Builder, Cause, Pool, Reason, Shutdown, ShutdownError, TaskError, Token,
-    WaitError, WaitReason, WhenFull,
+    Budget, Cause, Pool, Reason, Shutdown, ShutdownError, TaskError, Token, WaitError, WaitReason,
+    WhenFull,
 };
-use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 mod async_kit;
 use async_kit::*;
@@ -79,7 +77,7 @@ fn as_many_run_as_there_are_workers_and_as_many_wait_as_there_are_places() {
 }
 
 #[test]
-fn a_dropped_submission_holds_no_place_and_takes_its_future_along() {
+fn hazard_68_a_dropped_submission_holds_no_place_and_takes_its_future_along() {
     on_each(|| async {
         let pool = quiet("dropped").workers(1).queue(1).build_async().unwrap();
         let gate = Arc::new(Notify::new());
@@ -107,7 +105,7 @@ fn a_dropped_submission_holds_no_place_and_takes_its_future_along() {
 }
 
 #[test]
-fn an_idle_submission_holds_up_nobody_behind_it() {
+fn hazard_79_an_idle_submission_holds_up_nobody_behind_it() {
     on_each(|| async {
         let pool = quiet("idle").workers(1).queue(1).build_async().unwrap();
         let gate = Arc::new(Notify::new());
@@ -271,7 +269,7 @@ fn inside_a_task_a_full_queue_refuses_rather_than_wait() {
 }
 
 #[test]
-fn blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() {
+fn hazard_71_blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() {
     on_each(|| async {
         let pool = quiet("polls").workers(2).build_async().unwrap();
         let threads = Pool::builder("threads").workers(1).queue(1).build().unwrap();
@@ -374,7 +372,7 @@ async fn a_drain_turns_hard_when_its_time_is_up() {
 
 /// L4: what is stuck in one poll past the grace is given up, and dropped when its poll returns.
 #[test]
-fn a_poll_that_blocks_past_the_grace_is_abandoned() {
+fn hazard_73_a_poll_that_blocks_past_the_grace_is_abandoned() {
     for (_, runtime) in runtimes() {
         let handle = runtime.handle().clone();
         let driver = std::thread::spawn(move || {
@@ -413,7 +411,7 @@ fn a_poll_that_blocks_past_the_grace_is_abandoned() {
 
 /// Everything settles and nobody hangs, without a timer.
 #[test]
-fn a_runtime_that_shuts_down_under_the_pool() {
+fn hazard_69_a_runtime_that_shuts_down_under_the_pool() {
     for (flavour, runtime) in runtimes() {
         println!("{flavour}");
         let pool = quiet("torn").workers(2).queue(5).build_async_on(runtime.handle()).unwrap();
@@ -518,5 +516,30 @@ fn a_pool_of_many_workers_runs_many_at_once() {
             task.await.unwrap();
         }
         assert!(pool.shutdown(Shutdown::default()).await.unwrap().is_success());
+    });
+}
+
+/// Hazard 72: a future that tokio makes yield (its budget is used up) is pending for a moment;
+/// nobody takes that for an overload, and it is not lost.
+#[test]
+fn hazard_72_a_future_that_has_to_yield_goes_on() {
+    on_each(|| async {
+        let pool = quiet("coop").workers(1).queue(2).build_async().unwrap();
+        let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
+        (0..10_000).for_each(|n| send.send(n).unwrap());
+        drop(send);
+        let busy = pool.submit(async move {
+            let mut sum = 0;
+            while let Some(n) = receive.recv().await {
+                sum += n;
+            }
+            sum
+        });
+        let busy = busy.await.unwrap();
+        for n in 0..200 {
+            assert_eq!(pool.submit(async move { n }).await.unwrap().await.unwrap(), n);
+        }
+        assert_eq!(busy.await.unwrap(), 49_995_000);
+        assert_eq!(pool.snapshot().refused.total(), 0);
     });
 }

@@ -37,7 +37,7 @@ fn the_first_failure_of_a_group_drops_the_rest() {
 }
 
 #[test]
-fn a_submission_that_waits_for_a_slot_and_is_dropped_holds_none() {
+fn hazard_68_a_submission_that_waits_for_a_slot_and_is_dropped_holds_none() {
     on_each(|| async {
         let pool = quiet("slots").workers(4).build_async().unwrap();
         let group = pool.group().limit(1).start::<()>();

@@ -51,6 +51,95 @@ impl House {
             self.lot.rest(0, false, || self.queue.looks_nonempty(), &called);
         }
     }
+
+    /// With workers that are futures.
+    fn of_futures() -> Arc<House> {
+        Arc::new(House { queue: Queue::with_slots(2, 2), lot: Lot::of_futures() })
+    }
+
+    /// As `work`, by the worker `number`, which is a future that a thread polls.
+    fn poll_work(&self, number: u32, called: impl Fn() -> bool) -> Option<u64> {
+        let parker = Parker::new();
+        let waker = std::task::Waker::from(std::sync::Arc::clone(&parker));
+        let mut asleep = false;
+        loop {
+            while asleep {
+                let workable = || self.queue.looks_nonempty();
+                let rested = self.lot.poll_rest(&mut asleep, (number, &waker), workable, &called);
+                if rested.is_pending() {
+                    parker.park();
+                }
+            }
+            if called() {
+                self.wake_for_rest();
+                return None;
+            }
+            if let Some(found) = take(&self.queue) {
+                if self.lot.needs_wake() && self.queue.looks_nonempty() {
+                    self.lot.wake_one();
+                }
+                return Some(found);
+            }
+            let workable = || self.queue.looks_nonempty();
+            let rested = self.lot.poll_rest(&mut asleep, (number, &waker), workable, &called);
+            if rested.is_pending() {
+                parker.park();
+            }
+        }
+    }
+}
+
+/// A worker that is a future is not missed either.
+#[test]
+fn a_submit_and_a_future_that_goes_to_sleep_do_not_miss_each_other() {
+    explore(&["woken", "awake"], |seen| {
+        let house = House::of_futures();
+        let (taken, woke) = together!(
+            [house] house.poll_work(1, || false).unwrap(),
+            [house] house.submit(1),
+        );
+        assert_eq!(taken, 1);
+        seen.met(if woke { "woken" } else { "awake" });
+        assert_eq!(house.lot.idle(), 0);
+    });
+}
+
+/// Two futures, two tasks: a waker that its own worker has used is not the one that counts.
+#[test]
+fn two_futures_take_one_task_each() {
+    explore(&["woken", "awake"], |seen| {
+        let house = House::of_futures();
+        let (one, two, woke) = together!(
+            [house] house.poll_work(1, || false).unwrap(),
+            [house] house.poll_work(2, || false).unwrap(),
+            [house] {
+                let first = house.submit(1);
+                house.submit(2) || first
+            },
+        );
+        assert_eq!(one + two, 3);
+        seen.met(if woke { "woken" } else { "awake" });
+        assert_eq!(house.lot.idle(), 0);
+    });
+}
+
+/// An order reaches a future that is just going to sleep.
+#[test]
+fn a_call_and_a_future_that_goes_to_sleep_do_not_miss_each_other() {
+    explore(&["called"], |seen| {
+        let house = House::of_futures();
+        let order = Arc::new(AtomicU32::new(0));
+        let (found, ()) = together!(
+            [house, order] house.poll_work(1, || order.load(SeqCst) != 0),
+            [house, order] {
+                order.fetch_or(1, SeqCst);
+                house.lot.kick_all();
+            },
+        );
+        assert_eq!(found, None);
+        seen.met("called");
+        assert_eq!(house.lot.idle(), 0);
+    });
 }
 
 #[test]
