@@ -124,13 +124,13 @@ impl Seen {
     }
 }
 
-/// Asks again and again until nobody listens. Says so once it had an answer of each kind, or
-/// it would not be load.
+/// Asks again and again until nobody listens. Says once that it had several answers and a
+/// refusal: less would not be load.
 fn load(at: SocketAddr, busy: mpsc::Sender<()>) -> Seen {
     let (mut seen, mut told) = (Seen::default(), false);
     while let Some(answer) = ask(at, "/work?ms=3") {
         seen.count(&answer);
-        if !told && seen.answered > 0 && seen.refused > 0 {
+        if !told && seen.answered >= 5 && seen.refused > 0 {
             told = true;
             busy.send(()).unwrap();
         }
