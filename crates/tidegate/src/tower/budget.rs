@@ -18,10 +18,12 @@ use crate::refused::Reason;
 /// service's future is ready or dropped. While the budget has not enough left, the answer waits
 /// in line, first come, first served; [`wait_at_most`](BudgetLayer::wait_at_most) bounds that.
 /// Nothing is taken while the service is polled for readiness, for the reason that
-/// [`PoolLayer`] gives. Dropping the future of an answer leaves the line, or gives back.
+/// [`PoolLayer`](crate::PoolLayer) gives. Dropping the future of an answer leaves the line, or
+/// gives back. A panic of the service goes on in whoever polls the answer.
 ///
-/// For both, a pool and a budget, use [`PoolLayer::budget`]: its task keeps the weight for as
-/// long as the code runs, even when nobody waits for the answer any more.
+/// For both, a pool and a budget, use [`PoolLayer::budget`](crate::PoolLayer::budget): its task
+/// keeps the weight for as long as the code runs, even when nobody waits for the answer any
+/// more.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
