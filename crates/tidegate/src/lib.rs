@@ -169,6 +169,8 @@ mod times;
 mod token;
 #[cfg(all(feature = "top", not(tidegate_loom)))]
 mod top;
+#[cfg(all(feature = "tower", not(any(tidegate_loom, tidegate_shuttle))))]
+mod tower;
 #[cfg(not(tidegate_loom))]
 mod trace;
 #[cfg(not(tidegate_loom))]
@@ -224,6 +226,10 @@ mod public {
     pub use crate::token::{Cancelled, Token};
     #[cfg(feature = "top")]
     pub use crate::top::Top;
+    #[cfg(all(feature = "tower", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub use crate::tower::{
+        BudgetLayer, BudgetService, PoolLayer, PoolService, ServiceError, ServiceFuture,
+    };
     pub use crate::unobserved::{Unobserved, UnobservedKind};
     pub use crate::wait_error::{WaitError, WaitReason};
 }
