@@ -51,6 +51,14 @@ mod operate_document {}
 #[cfg(all(doctest, feature = "toml"))]
 #[doc = include_str!("../../../docs/settings.md")]
 mod settings_document {}
+/// So must its code.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/migrate-async.md")]
+mod migrate_async {}
+/// So must its code.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/test-your-code.md")]
+mod test_your_code {}
 #[cfg(not(tidegate_loom))]
 mod completed;
 #[cfg(not(tidegate_loom))]
@@ -163,6 +171,8 @@ mod supply;
 mod symptoms;
 #[cfg(not(tidegate_loom))]
 mod task;
+#[cfg(not(tidegate_loom))]
+mod testing;
 #[cfg(not(tidegate_loom))]
 mod times;
 #[cfg(not(tidegate_loom))]
