@@ -250,6 +250,11 @@ impl WorkerLine {
         self.run_word() & RUN_STATE == IDLE
     }
 
+    /// It is in no task, and nobody has told it to leave one.
+    pub(crate) fn has_nothing_to_give_up(&self) -> bool {
+        self.is_idle() && self.hard_at.load(SeqCst) == u64::MAX && !self.ordered(STUCK)
+    }
+
     /// Any of these.
     pub(crate) fn ordered(&self, order: u32) -> bool {
         self.orders.load(SeqCst) & order != 0

@@ -220,6 +220,10 @@ impl Core {
                 if !matches!(entry.phase, Phase::Live | Phase::Stuck) {
                     continue;
                 }
+                // There may be very many, most of them idle.
+                if hard_due == Ticks::NEVER && entry.line.has_nothing_to_give_up() {
+                    continue;
+                }
                 let line = Arc::clone(&entry.line);
                 // Set first: a worker that returns in between asks the roster, which we hold.
                 let mut gave_up = Vec::new();

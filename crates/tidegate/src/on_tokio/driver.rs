@@ -183,6 +183,7 @@ impl Runtime {
             ending: Arc::clone(&core.ending),
             bell: Arc::clone(&self.bell),
             timer: None,
+            rest: None,
         };
         let (bell, own) = (Arc::clone(&self.bell), Arc::clone(core));
         let name = format!("{}-watch", core.name);
@@ -247,7 +248,13 @@ struct Supervisor {
     ending: Arc<Ending>,
     bell: Arc<Bell>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// After a look at very many workers: not before that.
+    rest: Option<Pin<Box<Sleep>>>,
 }
+
+/// A look that takes longer is followed by a rest of twice its length, up to the second: while
+/// thousands of workers leave, each rings.
+const LONG_LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
 
 impl Future for Supervisor {
     type Output = ();
@@ -261,13 +268,25 @@ impl Future for Supervisor {
             }
         }
         loop {
+            if let Some(rest) = &mut this.rest {
+                if rest.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                this.rest = None;
+            }
             this.bell.rung.store(false, SeqCst);
             let Some(core) = this.core.upgrade().filter(|_| this.ending.report.get().is_none())
             else {
                 return Poll::Ready(());
             };
+            let began = core.real_time.now();
             let looked = core.driver.runtime().look(&core);
             this.bell.looks.fetch_add(1, SeqCst);
+            let took = core.real_time.now().since(began);
+            if took > LONG_LOOK.0 && core.clock.tokio_time().is_some() {
+                let rest = (2 * took).min(LONG_LOOK.1);
+                this.rest = Some(Box::pin(tokio::time::sleep(rest)));
+            }
             let at = match looked {
                 Ok(sooner) => {
                     // In case the runtime does not come to it; and a clock of another kind only
