@@ -46,7 +46,7 @@ pub(crate) fn wait(cell: CellRef, may_help: bool, depth: Depth) -> Result<(), Wa
         return Ok(());
     }
     // Still queued: others are before it, so let the workers get on in peace.
-    let mut step = if cell.is_queued() { 5 } else { 0 };
+    let mut step = if cell.is_queued() { 2 } else { 0 };
     while step < AWAKE_STEPS {
         snooze(step);
         if matches!(cell.look(), Look::Settled(..)) {
