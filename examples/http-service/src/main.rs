@@ -1,10 +1,10 @@
-//! An HTTP service over a pool of futures (features `prometheus` and `tower`): requests are
+//! An HTTP service over a pool of futures: requests are
 //! tasks, what does not fit is refused with 503 and the reason, and SIGTERM or Ctrl-C drains.
 //!
 //! ```sh
-//! cargo run --example http_service --features prometheus,tower -p tidegate    # plays all parts
-//! HTTP_SERVICE_ADDRESS=127.0.0.1:8080 TIDEGATE_REQUESTS_WORKERS=8 \
-//!     cargo run --example http_service --features prometheus,tower -p tidegate -- --serve
+//! cd examples/http-service
+//! cargo run               # plays all parts
+//! HTTP_SERVICE_ADDRESS=127.0.0.1:8080 TIDEGATE_REQUESTS_WORKERS=8 cargo run -- --serve
 //! curl -i 'http://127.0.0.1:8080/work?ms=250'
 //! ```
 //!

@@ -1,6 +1,6 @@
-//! The example `http_service` as a process of its own, under load, until SIGTERM: nobody who
+//! The service as a process of its own, under load, until SIGTERM: nobody who
 //! was accepted goes without an answer, and its counts are what its clients saw.
-#![cfg(all(target_os = "linux", feature = "prometheus", feature = "tower"))]
+#![cfg(target_os = "linux")]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-#[path = "../examples/http_service.rs"]
+#[path = "../src/main.rs"]
 #[allow(dead_code, reason = "its own main is another one's")]
 mod http_service;
 
