@@ -59,20 +59,21 @@ impl Top {
 
     /// The pools as text of this many columns; rates are since the last frame.
     pub fn frame(&mut self, width: usize) -> String {
-        self.pools.retain(|(core, _)| core.strong_count() > 0);
-        let (count, s) = (self.pools.len(), if self.pools.len() == 1 { "" } else { "s" });
-        let mut frame = format!("tidegate top, {count} pool{s}\n");
-        for (core, before) in &mut self.pools {
-            let Some(core) = core.upgrade() else { continue };
+        let mut body = String::new();
+        // One look at each: what the first line counts is what is drawn below it.
+        self.pools.retain_mut(|(core, before)| {
+            let Some(core) = core.upgrade() else { return false };
             let now = core.snapshot();
-            frame.push('\n');
+            body.push('\n');
             for line in draw(&now, before) {
-                frame.extend(line.chars().flat_map(visible).take(width));
-                frame.push('\n');
+                body.extend(line.chars().flat_map(visible).take(width));
+                body.push('\n');
             }
             *before = now;
-        }
-        frame
+            true
+        });
+        let (count, s) = (self.pools.len(), if self.pools.len() == 1 { "" } else { "s" });
+        format!("tidegate top, {count} pool{s}\n{body}")
     }
 
     /// As of the last frame.
