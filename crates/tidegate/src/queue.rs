@@ -385,13 +385,7 @@ impl Queue {
                     }
                 }
                 Peek::Cell(cell) => {
-                    if claim(cell) {
-                        if self.pass(h, reserved_self) {
-                            self.ring.free(h);
-                        } else if !reserved_self {
-                            // Somebody took our claim for a dead slot and skipped it.
-                            self.give_credit(); // otherwise our own pays for it
-                        }
+                    if self.take_cell(h, cell, reserved_self, &claim) {
                         return Some((Item::Cell(cell), Some(h)));
                     }
                     self.skip(h);
@@ -420,6 +414,34 @@ impl Queue {
                 }
             }
         }
+    }
+
+    /// Takes `wanted` if it is the oldest.
+    pub(crate) fn take_first(&self, wanted: CellRef, claim: impl Fn(CellRef) -> bool) -> bool {
+        let h = self.ring.head.load(SeqCst);
+        let found = matches!(self.ring.peek(h), Peek::Cell(cell) if cell == wanted);
+        found && self.take_cell(h, wanted, false, claim)
+    }
+
+    /// Claims the cell that was peeked at `h`, and moves `head` over it.
+    #[inline(always)]
+    fn take_cell(
+        &self,
+        h: u64,
+        cell: CellRef,
+        reserved_self: bool,
+        claim: impl Fn(CellRef) -> bool,
+    ) -> bool {
+        let claimed = claim(cell);
+        if claimed {
+            if self.pass(h, reserved_self) {
+                self.ring.free(h);
+            } else if !reserved_self {
+                // Somebody took our claim for a dead slot and skipped it.
+                self.give_credit(); // otherwise our own pays for it
+            }
+        }
+        claimed
     }
 
     /// Moves `head` over a slot whose cell somebody else claimed.

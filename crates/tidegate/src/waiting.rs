@@ -138,9 +138,9 @@ fn help(cell: CellRef, pool: *mut ()) -> bool {
     {
         return false;
     }
-    let claimed = cell.claim_start();
+    let claimed = core.queue.take_first(cell, CellRef::claim_start);
     if claimed {
-        core.queue.give_credit();
+        core.room_is_free();
         core.run_here(cell);
     }
     core.lot.release();

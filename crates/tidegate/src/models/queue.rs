@@ -81,6 +81,33 @@ fn a_claim_and_two_skips_leave_the_credit_right() {
     });
 }
 
+/// R10: a helper and a worker meet at the head, while the place is waited for.
+#[test]
+fn a_helper_takes_its_own_task_or_none() {
+    explore(&["helper", "worker", "let in", "refused"], |seen| {
+        let queue = Arc::new(Queue::with_slots(1, 2));
+        let inside = Arc::new(Inside::default());
+        let (_one, own) = Cell::queued(false);
+        let (_two, other) = Cell::queued(false);
+        push_cell(&queue, own).unwrap();
+        inside.pushed(1);
+        let (helped, taken, pushed) = together!(
+            [queue, inside] queue.take_first(own, |cell| inside.start(cell)),
+            [queue, inside] queue.take(false, |cell| inside.start(cell)).map(name),
+            [queue, inside] {
+                let pushed = push_cell(&queue, other).is_ok();
+                if pushed { inside.pushed(1) }
+                pushed
+            },
+        );
+        assert!(helped ^ (taken == Some(address(own))), "helped {helped}, taken {taken:?}");
+        seen.met(if helped { "helper" } else { "worker" });
+        seen.met(if pushed { "let in" } else { "refused" });
+        super::rest(&queue);
+        assert_eq!(room(&queue), 1, "the credit is wrong");
+    });
+}
+
 /// R6 with one place: submit × cancel × take.
 #[test]
 fn one_place_never_holds_two() {

@@ -228,6 +228,16 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    a_helper_and_one_that_waits_for_its_place {
+        let pool = pool(1, 1).callers_may_help(true).build().unwrap();
+        let clients = [1, 2].map(|n| {
+            let pool = pool.clone();
+            thread::spawn(move || pool.submit(move || n).unwrap().wait().unwrap())
+        });
+        assert_eq!(clients.map(|client| client.join().unwrap()), [1, 2]);
+        finish(&pool, Shutdown::light());
+    }
+
     pause_and_resume {
         let pool = pool(2, 2).build().unwrap();
         let other = {
