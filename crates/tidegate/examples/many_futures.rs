@@ -93,6 +93,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert!(report.is_success(), "{report}");
     assert_eq!(pool.snapshot().completed, 2 * WORKERS as u64);
 
+    assert!(first.max(later) / WORKERS <= 1_024, "a worker has become larger than promised");
+
     println!("bytes of a user's future {size}");
     println!("idle bytes per worker {}", idle / WORKERS);
     println!("bytes per worker {}", first / WORKERS);

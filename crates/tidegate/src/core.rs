@@ -116,7 +116,7 @@ pub(crate) struct Ending {
 
 impl Core {
     pub(crate) fn new(config: Config) -> Arc<Core> {
-        let roster = Roster::new(config.workers);
+        let roster = Roster::new(config.workers, config.driver.is_async());
         let core = Arc::new(Core {
             live: Arc::clone(&roster.live_count),
             roster: Lock::new(roster),

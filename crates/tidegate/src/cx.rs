@@ -47,6 +47,12 @@ struct Times {
 }
 
 impl Cx {
+    /// Whose it is.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    pub(crate) fn cell(&self) -> CellRef {
+        self.cell
+    }
+
     /// None: its time in the queue was over before it could begin.
     #[inline(always)]
     pub(crate) fn new(cell: CellRef, env: &RunEnv<'_>) -> Option<Cx> {

@@ -11,13 +11,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::clock::Ticks;
-use crate::histogram::Recorder;
+use crate::histogram::{Histogram, Recorder};
 use crate::ids::{TaskId, WorkerId};
 use crate::ledger::{Outcomes, bump, bump_by};
 use crate::life::CellRef;
+use crate::sync::Lock;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
-use crate::sync::{Lock, Padded};
 
 pub(crate) const IDLE: u64 = 0;
 pub(crate) const INLINE: u64 = 1;
@@ -43,9 +43,9 @@ pub(crate) struct WorkerLine {
     pub(crate) id: WorkerId,
     /// The number of the last task of its former incarnations.
     first: u64,
-    hot: Padded<Hot>,
-    /// Read after each task.
-    pub(crate) orders: Padded<AtomicU32>,
+    hot: Hot,
+    /// Read after each task; seldom written.
+    pub(crate) orders: AtomicU32,
     /// Which inline task was told to stop (its run word), and when.
     told: Lock<(u64, Ticks)>,
     /// When the time of the inline task is up, in a pool with `task_timeout`.
@@ -63,18 +63,34 @@ pub(crate) struct WorkerLine {
     /// Of a worker that is a future.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) waker: OnceLock<std::task::Waker>,
-    /// Made with the first task.
-    times: OnceLock<Box<OwnTimes>>,
+    times: Recorders,
 }
 
-/// How long the tasks of one worker waited and ran.
+/// How long tasks waited and ran: of one worker, or of all that share it.
 #[derive(Debug, Default)]
 pub(crate) struct OwnTimes {
-    pub(crate) queue_wait: Recorder,
-    pub(crate) run_time: Recorder,
+    queue_wait: Recorder,
+    run_time: Recorder,
 }
 
+impl OwnTimes {
+    pub(crate) fn add_to(&self, queue_wait: &mut Histogram, run_time: &mut Histogram) {
+        self.queue_wait.add_to(queue_wait);
+        self.run_time.add_to(run_time);
+    }
+}
+
+/// They are two kilobytes.
+#[derive(Debug)]
+enum Recorders {
+    /// Made with the first task, and written without read-modify-writes.
+    Own(OnceLock<Box<OwnTimes>>),
+    Shared(Arc<OwnTimes>),
+}
+
+/// What the worker itself writes, task by task: two cache lines, which no other worker shares.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Hot {
     run: AtomicU64,
     /// The lowest cell task on the stack; those that wait-inside runs on top of it are in
@@ -93,23 +109,24 @@ struct Hot {
 }
 
 impl WorkerLine {
-    pub(crate) fn new(id: WorkerId) -> Arc<Self> {
-        WorkerLine::counting_from(id, 0)
+    /// `times`: if they are shared.
+    pub(crate) fn new(id: WorkerId, times: Option<Arc<OwnTimes>>) -> Arc<Self> {
+        WorkerLine::counting_from(id, 0, times)
     }
 
     /// The next incarnation of a worker: it goes on counting, so that no two of its tasks
     /// have the same id.
-    pub(crate) fn after(gone: &WorkerLine) -> Arc<Self> {
-        WorkerLine::counting_from(gone.id, gone.run_word() >> 2)
+    pub(crate) fn after(gone: &WorkerLine, times: Option<Arc<OwnTimes>>) -> Arc<Self> {
+        WorkerLine::counting_from(gone.id, gone.run_word() >> 2, times)
     }
 
-    fn counting_from(id: WorkerId, first: u64) -> Arc<Self> {
+    fn counting_from(id: WorkerId, first: u64, times: Option<Arc<OwnTimes>>) -> Arc<Self> {
         let hot = Hot { run: AtomicU64::new(first << 2), ..Hot::default() };
         Arc::new(WorkerLine {
             id,
             first,
-            hot: Padded(hot),
-            orders: Padded(AtomicU32::new(0)),
+            hot,
+            orders: AtomicU32::new(0),
             told: Lock::new((0, Ticks(0))),
             limit_at: AtomicU64::new(u64::MAX),
             hard_at: AtomicU64::new(u64::MAX),
@@ -119,7 +136,7 @@ impl WorkerLine {
             told_since: AtomicU64::new(0),
             #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
             waker: OnceLock::new(),
-            times: OnceLock::new(),
+            times: times.map_or(Recorders::Own(OnceLock::new()), Recorders::Shared),
         })
     }
 
@@ -198,7 +215,7 @@ impl WorkerLine {
         nanos.store(0, Relaxed);
         bump_by(&self.hot.busy, left);
         if let Some(each) = left.checked_div(tasks) {
-            self.own_times().run_time.record_own(Duration::from_nanos(each), tasks);
+            self.record(|times| &times.run_time, Duration::from_nanos(each), tasks);
         }
     }
 
@@ -212,16 +229,27 @@ impl WorkerLine {
         bump_by(&self.hot.timed.1, nanos);
         bump_by(&self.hot.busy, nanos);
         self.running_since(now);
-        self.own_times().run_time.record_own(took, 1);
+        self.record(|times| &times.run_time, took, 1);
     }
 
-    pub(crate) fn own_times(&self) -> &OwnTimes {
-        self.times.get_or_init(Box::default)
+    /// A task that it took has waited so long, and stands for `weight`.
+    pub(crate) fn waited(&self, waited: Duration, weight: u64) {
+        self.record(|times| &times.queue_wait, waited, weight);
     }
 
-    /// Those of a worker that has had a task.
-    pub(crate) fn times(&self) -> Option<&OwnTimes> {
-        self.times.get().map(|times| &**times)
+    fn record(&self, which: impl Fn(&OwnTimes) -> &Recorder, took: Duration, weight: u64) {
+        match &self.times {
+            Recorders::Own(own) => which(own.get_or_init(Box::default)).record_own(took, weight),
+            Recorders::Shared(shared) => which(shared).record(took, weight),
+        }
+    }
+
+    /// Those of a worker that has had a task, unless it shares them.
+    pub(crate) fn own_times(&self) -> Option<&OwnTimes> {
+        match &self.times {
+            Recorders::Own(own) => own.get().map(|times| &**times),
+            Recorders::Shared(_) => None,
+        }
     }
 
     /// How long it was in tasks, and how long it has been there.

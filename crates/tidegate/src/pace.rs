@@ -71,7 +71,7 @@ pub(crate) struct Stride {
     tasks: u32,
     short: u32,
     first: u64,
-    busy: Duration,
+    busy_nanos: u64,
     /// Until when `busy` has been counted.
     last: u64,
 }
@@ -117,8 +117,8 @@ impl Pace {
 /// Nobody knows yet how long its tasks are.
 impl Default for Stride {
     fn default() -> Self {
-        let (tasks, short, first, busy, last) = (0, 0, 0, Duration::ZERO, 0);
-        Stride { long: false, every: 1, going: 0, quick: 0, tasks, short, first, busy, last }
+        let (tasks, short, first, busy_nanos, last) = (0, 0, 0, 0, 0);
+        Stride { long: false, every: 1, going: 0, quick: 0, tasks, short, first, busy_nanos, last }
     }
 }
 
@@ -158,7 +158,7 @@ impl Stride {
     pub(crate) fn sample(&mut self, now: Ticks, ran: u32, submitters_wait: bool) -> Turn {
         let took = now.since(Ticks(self.last));
         self.last = now.0;
-        self.busy += took;
+        self.busy_nanos += took.as_nanos() as u64;
         self.tasks += ran;
         self.going = self.going.saturating_add(ran);
         let was_long = std::mem::replace(&mut self.long, took > LONG * ran);
@@ -173,14 +173,15 @@ impl Stride {
         if self.tasks < WINDOW {
             return Turn::Stay;
         }
-        let short = self.short >= MOST && self.busy <= 4 * SHORT * self.tasks;
+        let short =
+            self.short >= MOST && Duration::from_nanos(self.busy_nanos) <= 4 * SHORT * self.tasks;
         let fast = now.since(Ticks(self.first)) <= FAST * self.tasks;
         self.start_over(now);
         if short && fast { Turn::On } else { Turn::Off }
     }
 
     fn start_over(&mut self, now: Ticks) {
-        (self.first, self.tasks, self.short, self.busy) = (now.0, 0, 0, Duration::ZERO);
+        (self.first, self.tasks, self.short, self.busy_nanos) = (now.0, 0, 0, 0);
     }
 }
 

@@ -33,6 +33,9 @@ use crate::sync::{Lock, MODELLED, Padded, snooze};
 /// there a yield *must* let another thread go on, which hides what happens if none does.
 const SKIP_STEPS: u32 = if MODELLED { 0 } else { 3 };
 
+/// Slots for takers that have moved `head` and not freed theirs yet.
+const TAKING: u64 = 1_024;
+
 /// One queued task.
 #[derive(Debug)]
 pub(crate) enum Item {
@@ -81,9 +84,12 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(bound: usize, workers: usize) -> Self {
-        let bound = bound as u64;
+        let (bound, workers) = (bound as u64, workers as u64);
+        // A taker has a slot for a moment longer than its task waits. More takers than that
+        // in that moment would only make the queue spill.
+        let beside = if bound == 0 { workers } else { workers.min(TAKING) };
         Queue {
-            ring: Ring::new(bound.saturating_add(workers as u64)),
+            ring: Ring::new(bound.saturating_add(beside)),
             bound,
             credit: Padded(AtomicI64::new(0)),
             shifts: Padded(Shifts { begun: AtomicU64::new(0), ended: AtomicU64::new(0) }),

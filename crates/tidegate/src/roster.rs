@@ -9,7 +9,7 @@ use crate::config::Workers;
 use crate::histogram::Histogram;
 use crate::ids::{TaskInfo, WorkerId};
 use crate::ledger::Totals;
-use crate::line::{RETIRE, STOP_AFTER_TASK, STUCK, WorkerLine};
+use crate::line::{OwnTimes, RETIRE, STOP_AFTER_TASK, STUCK, WorkerLine};
 use crate::snapshot::{WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
 use crate::sync::atomic::AtomicUsize;
@@ -23,8 +23,8 @@ const REMEMBERED: usize = 16;
 pub(crate) enum Phase {
     Starting,
     Live,
-    /// Its task was abandoned; it does not count as a worker any more.
-    Stuck,
+    /// These tasks of its were abandoned; it does not count as a worker any more.
+    Stuck(Vec<TaskInfo>),
     /// Waits for its next start.
     Restarting {
         at: Ticks,
@@ -44,8 +44,6 @@ pub(crate) struct Entry {
     pub(crate) replace: bool,
     /// It is that new one: nobody was lost.
     pub(crate) recycled: bool,
-    /// What it was doing when it was given up.
-    pub(crate) stuck_in: Vec<TaskInfo>,
 }
 
 #[derive(Debug)]
@@ -56,13 +54,16 @@ pub(crate) struct Roster {
     pub(crate) new_places: usize,
     /// Whether the last change by the load was to more; None before the first.
     pub(crate) grew: Option<bool>,
-    pub(crate) entries: BTreeMap<WorkerId, Entry>,
+    /// In boxes: the nodes of a map that grows at its end stay half empty.
+    pub(crate) entries: BTreeMap<WorkerId, Box<Entry>>,
     pub(crate) ended: VecDeque<WorkerInfo>,
     next_id: u32,
     /// Counts of incarnations that are over.
     pub(crate) folded: Totals,
     pub(crate) folded_started: u64,
     pub(crate) folded_times: [Histogram; 2],
+    /// Of all workers together, if they are too many to have their own.
+    shared_times: Option<Arc<OwnTimes>>,
     /// In tasks, and in all.
     pub(crate) folded_busy: (Duration, Duration),
     /// The most that a snapshot has shown of the former.
@@ -91,10 +92,18 @@ pub(crate) struct StaffReading {
 }
 
 impl Entry {
+    /// These tasks of its are given up.
+    pub(crate) fn is_stuck_in(&mut self, mut tasks: Vec<TaskInfo>) {
+        match &mut self.phase {
+            Phase::Stuck(before) => before.append(&mut tasks),
+            phase => *phase = Phase::Stuck(tasks),
+        }
+    }
+
     /// It works here, or is about to, and will not go.
     fn stays(&self) -> bool {
         let stopped = self.line.ordered(STOP_AFTER_TASK) && !self.replace;
-        !matches!(self.phase, Phase::Stuck) && !stopped && !self.line.ordered(RETIRE)
+        !matches!(self.phase, Phase::Stuck(_)) && !stopped && !self.line.ordered(RETIRE)
     }
 
     /// How little it would be missed.
@@ -110,7 +119,8 @@ impl Entry {
 }
 
 impl Roster {
-    pub(crate) fn new(limits: Workers) -> Roster {
+    /// `share_times`: there may be very many.
+    pub(crate) fn new(limits: Workers, share_times: bool) -> Roster {
         Roster {
             limits,
             new_places: 0,
@@ -121,6 +131,7 @@ impl Roster {
             folded: Totals::default(),
             folded_started: 0,
             folded_times: Default::default(),
+            shared_times: share_times.then(Arc::default),
             folded_busy: Default::default(),
             busy_shown: Duration::ZERO,
             leaving: Vec::new(),
@@ -132,7 +143,7 @@ impl Roster {
 
     /// A new worker, about to start.
     pub(crate) fn add(&mut self) -> Arc<WorkerLine> {
-        let line = WorkerLine::new(WorkerId(self.next_id));
+        let line = WorkerLine::new(WorkerId(self.next_id), self.shared_times.clone());
         self.next_id += 1;
         self.insert(Entry {
             line: Arc::clone(&line),
@@ -142,7 +153,6 @@ impl Roster {
             restarts: 0,
             replace: false,
             recycled: false,
-            stuck_in: Vec::new(),
         });
         line
     }
@@ -151,23 +161,22 @@ impl Roster {
     pub(crate) fn add_again(&mut self, gone: &Entry, at: Ticks, cause: String, failures: u32) {
         let recycled = gone.replace && failures == 0;
         self.insert(Entry {
-            line: WorkerLine::after(&gone.line),
+            line: WorkerLine::after(&gone.line, self.shared_times.clone()),
             phase: Phase::Restarting { at, cause },
             thread: None,
             failures,
             restarts: gone.restarts + 1,
             replace: false,
             recycled,
-            stuck_in: Vec::new(),
         });
     }
 
     pub(crate) fn find(&mut self, id: WorkerId) -> Option<&mut Entry> {
-        self.entries.get_mut(&id)
+        self.entries.get_mut(&id).map(|entry| &mut **entry)
     }
 
     fn insert(&mut self, entry: Entry) {
-        self.entries.insert(entry.line.id, entry);
+        self.entries.insert(entry.line.id, Box::new(entry));
     }
 
     /// Workers that count towards the bound: starting, live, or about to come back. Not those
@@ -198,10 +207,10 @@ impl Roster {
 
     /// Keeps up to so many who were about to retire; how many.
     pub(crate) fn call_back(&mut self, missing: usize) -> usize {
-        let retiring = |entry: &&mut Entry| {
+        let retiring = |entry: &&mut Box<Entry>| {
             entry.line.ordered(RETIRE)
                 && !entry.line.ordered(STOP_AFTER_TASK)
-                && !matches!(entry.phase, Phase::Stuck)
+                && !matches!(entry.phase, Phase::Stuck(_))
         };
         let retiring = self.entries.values_mut().filter(retiring).take(missing);
         let mut kept = 0;
@@ -228,18 +237,19 @@ impl Roster {
 
     /// On their way, those included that only have their place yet.
     pub(crate) fn coming(&self) -> usize {
-        let coming = |e: &&Entry| matches!(e.phase, Phase::Starting | Phase::Restarting { .. });
+        let coming =
+            |e: &&Box<Entry>| matches!(e.phase, Phase::Starting | Phase::Restarting { .. });
         self.entries.values().filter(coming).count() + self.new_places
     }
 
     /// Live workers that have not run anything yet.
     pub(crate) fn untried(&self) -> usize {
-        let untried = |e: &&Entry| matches!(e.phase, Phase::Live) && e.line.started() == 0;
+        let untried = |e: &&Box<Entry>| matches!(e.phase, Phase::Live) && e.line.started() == 0;
         self.entries.values().filter(untried).count()
     }
 
     pub(crate) fn stuck(&self) -> usize {
-        self.entries.values().filter(|e| matches!(e.phase, Phase::Stuck)).count()
+        self.entries.values().filter(|e| matches!(e.phase, Phase::Stuck(_))).count()
     }
 
     /// Threads that have not left their loop.
@@ -267,13 +277,12 @@ impl Roster {
     pub(crate) fn rejoin(&mut self, id: WorkerId, target: usize) -> bool {
         let room = self.positions() < target;
         let Some(entry) = self.find(id) else { return false };
-        if !matches!(entry.phase, Phase::Stuck) {
+        if !matches!(entry.phase, Phase::Stuck(_)) {
             // The supervisor tried to abandon and came too late.
             return true;
         }
         if room {
             entry.phase = Phase::Live;
-            entry.stuck_in.clear();
             entry.line.orders.fetch_and(!STUCK, SeqCst);
         }
         self.recount();
@@ -281,7 +290,7 @@ impl Roster {
     }
 
     /// Takes a worker whose thread has left its loop off the list; the entry says how.
-    pub(crate) fn remove(&mut self, id: WorkerId, end: &End, now: Ticks) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, id: WorkerId, end: &End, now: Ticks) -> Option<Box<Entry>> {
         let mut entry = self.entries.remove(&id)?;
         if matches!(entry.phase, Phase::Live) {
             self.live_count.fetch_sub(1, SeqCst);
@@ -290,9 +299,9 @@ impl Roster {
         self.folded_started += entry.line.started();
         let (busy, lived) = entry.line.busy_of(now);
         self.folded_busy = (self.folded_busy.0 + busy, self.folded_busy.1 + lived);
-        if let Some(times) = entry.line.times() {
-            times.queue_wait.add_to(&mut self.folded_times[0]);
-            times.run_time.add_to(&mut self.folded_times[1]);
+        if let Some(times) = entry.line.own_times() {
+            let [queue_wait, run_time] = &mut self.folded_times;
+            times.add_to(queue_wait, run_time);
         }
         self.leaving.extend(entry.thread.take());
         let cause = match end {
@@ -322,11 +331,13 @@ impl Roster {
     /// What a snapshot says of all of them.
     pub(crate) fn reading(&mut self, now: Ticks) -> StaffReading {
         let [mut queue_wait, mut run_time] = self.folded_times.clone();
+        if let Some(times) = &self.shared_times {
+            times.add_to(&mut queue_wait, &mut run_time);
+        }
         let (mut busy, mut lived) = self.folded_busy;
         for line in self.entries.values().map(|entry| &entry.line) {
-            if let Some(times) = line.times() {
-                times.queue_wait.add_to(&mut queue_wait);
-                times.run_time.add_to(&mut run_time);
+            if let Some(times) = line.own_times() {
+                times.add_to(&mut queue_wait, &mut run_time);
             }
             let own = line.busy_of(now);
             (busy, lived) = (busy + own.0, lived + own.1);
@@ -354,7 +365,7 @@ impl Roster {
 fn state_of(entry: &Entry, now: Ticks) -> WorkerState {
     match &entry.phase {
         Phase::Starting => WorkerState::Starting,
-        Phase::Stuck => WorkerState::Stuck,
+        Phase::Stuck(_) => WorkerState::Stuck,
         Phase::Restarting { at, cause } => {
             WorkerState::Restarting { after: at.since(now), cause: cause.clone() }
         }
@@ -389,7 +400,7 @@ mod tests {
     #[test]
     fn w4_who_is_sent_home_is_chosen_while_they_come_and_go() {
         const WORKERS: usize = 200;
-        let mut roster = Roster::new(Workers { min: 1, max: WORKERS });
+        let mut roster = Roster::new(Workers { min: 1, max: WORKERS }, false);
         let lines: Vec<_> = (0..WORKERS).map(|_| roster.add()).collect();
         for entry in roster.entries.values_mut() {
             entry.phase = Phase::Live;

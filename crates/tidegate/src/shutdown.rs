@@ -216,6 +216,9 @@ impl Core {
 }
 
 fn still_running(roster: &Roster) -> Vec<TaskInfo> {
-    let stuck = roster.entries.values().filter(|e| matches!(e.phase, Phase::Stuck));
-    stuck.flat_map(|e| e.stuck_in.iter().cloned()).take(Report::MAX_LISTED).collect()
+    let stuck = roster.entries.values().filter_map(|entry| match &entry.phase {
+        Phase::Stuck(tasks) => Some(tasks),
+        _ => None,
+    });
+    stuck.flatten().take(Report::MAX_LISTED).cloned().collect()
 }

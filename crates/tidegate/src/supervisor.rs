@@ -217,7 +217,7 @@ impl Core {
         {
             let mut roster = self.roster.lock();
             for entry in roster.entries.values_mut() {
-                if !matches!(entry.phase, Phase::Live | Phase::Stuck) {
+                if !matches!(entry.phase, Phase::Live | Phase::Stuck(_)) {
                     continue;
                 }
                 // There may be very many, most of them idle.
@@ -283,9 +283,8 @@ impl Core {
                     }
                 }
                 if !gave_up.is_empty() {
-                    entry.phase = Phase::Stuck;
-                    entry.stuck_in.extend(gave_up);
-                } else if !matches!(entry.phase, Phase::Stuck) {
+                    entry.is_stuck_in(gave_up);
+                } else if !matches!(entry.phase, Phase::Stuck(_)) {
                     line.orders.fetch_and(!STUCK, SeqCst);
                 }
             }

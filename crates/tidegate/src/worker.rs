@@ -261,7 +261,7 @@ impl Worker {
 
     #[cold]
     fn note_wait(&self, item: &Item, waited: Duration, weight: u64) {
-        self.line.own_times().queue_wait.record_own(waited, weight);
+        self.line.waited(waited, weight);
         if let Item::Cell(cell) = item
             && let Some(times) = self.core.times.of(cell.name().unwrap_or(""))
         {

@@ -1,6 +1,6 @@
 //! A future as work: how it is held, polled, dropped and settled.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -215,7 +215,6 @@ pin_project! {
 
 /// What is known of a task that has begun.
 struct Begun {
-    cell: CellRef,
     cx: Cx,
     span: TaskSpan,
     /// As `RunEnv::show` says.
@@ -260,7 +259,7 @@ unsafe fn begin<B: Begin>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     }
     let lowest = env.show(cell);
     env.core.watch_limit(limit);
-    task.run = Some(Begun { cell, cx, span, lowest });
+    task.run = Some(Begun { cx, span, lowest });
     env.nest.add(Started(Box::into_pin(task)));
     false
 }
@@ -344,7 +343,14 @@ impl<B: Begin> Body for FutureTask<B> {
         let run = self.project().run.as_ref().expect("begun");
         // SAFETY: by contract.
         unsafe {
-            settle::settle_returned::<Box<FutureTask<B>>>(run.cell, env, how, left, &run.cx, at);
+            settle::settle_returned::<Box<FutureTask<B>>>(
+                run.cx.cell(),
+                env,
+                how,
+                left,
+                &run.cx,
+                at,
+            );
         }
     }
 }
@@ -358,7 +364,7 @@ impl Started {
     /// Polls it; drops it instead if it was told to stop. Ready once it is settled.
     pub(crate) fn poll(&mut self, env: &RunEnv<'_>, cx: &mut Context<'_>) -> Poll<()> {
         let (begun, steps) = self.0.as_mut().parts();
-        if begun.cell.stop_requested().is_some() {
+        if begun.cx.cell().stop_requested().is_some() {
             self.stop(env, Cause::Shutdown);
             return Poll::Ready(());
         }
@@ -390,8 +396,8 @@ impl Started {
         let at = begun.cx.started().map(|_| env.core.clock.now());
         match panicked {
             None => {
-                settle::settle_stopped(begun.cell, env, &begun.cx, at, cause);
-                env.hide(begun.cell, begun.lowest);
+                settle::settle_stopped(begun.cx.cell(), env, &begun.cx, at, cause);
+                env.hide(begun.cx.cell(), begun.lowest);
             }
             Some(panic) => {
                 let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
@@ -418,7 +424,7 @@ impl Started {
     /// `left` holds what `how` says.
     unsafe fn settle(&mut self, env: &RunEnv<'_>, how: Returned, left: Words, at: Option<Ticks>) {
         let (begun, _) = self.0.as_mut().parts();
-        let (cell, lowest) = (begun.cell, begun.lowest);
+        let (cell, lowest) = (begun.cx.cell(), begun.lowest);
         // SAFETY: by contract.
         unsafe { self.0.as_mut().settle(env, how, left, at) };
         env.hide(cell, lowest);
@@ -446,35 +452,83 @@ fn count_drop(core: &Core, panic: crate::panics::Panic) {
 /// Futures that were begun: one as a rule, more if that one begins others on top of itself.
 #[derive(Default)]
 pub(crate) struct Nest {
-    first: RefCell<Option<Started>>,
-    more: RefCell<Vec<Started>>,
+    /// The oldest, if there is any: that one needs no list.
+    first: Cell<Option<Started>>,
+    more: Cell<Vec<Started>>,
 }
 
 impl Nest {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.borrow().is_none() && self.more.borrow().is_empty()
+        let first = self.first.take();
+        let empty = first.is_none();
+        self.first.set(first);
+        empty
     }
 
     fn add(&self, task: Started) {
-        let mut first = self.first.borrow_mut();
-        match &*first {
-            None => *first = Some(task),
-            Some(_) => self.more.borrow_mut().push(task),
+        match self.first.take() {
+            None => self.first.set(Some(task)),
+            first => {
+                self.first.set(first);
+                let mut more = self.more.take();
+                more.push(task);
+                self.more.set(more);
+            }
         }
     }
 
-    pub(crate) fn take(&self) -> Option<Started> {
-        // Not in one expression: the borrow would last.
-        let first = self.first.borrow_mut().take();
-        first.or_else(|| self.more.borrow_mut().pop())
+    /// All of them, the oldest first.
+    fn take_all(&self) -> impl Iterator<Item = Started> + use<> {
+        self.first.take().into_iter().chain(self.more.take())
+    }
+
+    /// Polls what is in it, until all of it is pending (Pending) or over.
+    pub(crate) fn poll(&self, env: &RunEnv<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        // What has begun meanwhile must be polled once, or nothing would wake us for it.
+        while self.retain(|task| task.poll(env, cx).is_pending()) {}
+        if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Drops what is in it, and what its destructors begin.
+    pub(crate) fn stop(&self, env: &RunEnv<'_>, cause: Cause) {
+        while !self.is_empty() {
+            self.take_all().for_each(|mut task| task.stop(env, cause));
+        }
+    }
+
+    /// A token that is cancelled when the oldest is told to stop.
+    pub(crate) fn token(&self) -> Option<crate::token::Token> {
+        let mut first = self.first.take();
+        let token = first.as_mut().map(Started::token);
+        self.first.set(first);
+        token
+    }
+
+    /// Keeps those that `keep` says; what begins meanwhile comes behind them. False if nothing
+    /// did.
+    fn retain(&self, mut keep: impl FnMut(&mut Started) -> bool) -> bool {
+        let (mut first, mut more) = (self.first.take(), self.more.take());
+        if first.as_mut().is_some_and(|task| !keep(task)) {
+            first = None;
+        }
+        more.retain_mut(keep);
+        let before = more.len();
+        more.extend(self.take_all());
+        let grew = more.len() > before;
+        if first.is_none() && !more.is_empty() {
+            first = Some(more.remove(0));
+        }
+        self.first.set(first);
+        self.more.set(more);
+        grew
     }
 
     /// Polls what is in it to the end, on this thread.
     #[inline(always)]
     pub(crate) fn finish_here(&self, env: &RunEnv<'_>) {
-        while let Some(task) = self.take() {
-            finish(task, env);
+        while !self.is_empty() {
+            self.take_all().for_each(|task| finish(task, env));
         }
     }
 }

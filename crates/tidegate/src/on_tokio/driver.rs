@@ -42,17 +42,18 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Runtime {
     handle: Handle,
     bell: Arc<Bell>,
-    present: Arc<AtomicUsize>,
     pub(crate) alarms: Alarms,
     /// What the supervisor keeps, and when it has to look again.
     sizing: Lock<Sizing>,
     next_look: Lock<Nap>,
     /// If its tasks may block.
-    blocking: Option<Blocking>,
+    pub(crate) blocking: Option<Blocking>,
 }
 
 /// Between supervisor, watch and those who ring for them.
 struct Bell {
+    /// Futures of the pool that the runtime has not dropped.
+    present: AtomicUsize,
     /// There is something to look at.
     rung: AtomicBool,
     /// The supervisor's.
@@ -89,28 +90,26 @@ impl Bell {
 }
 
 /// One future of the pool: counted until it is dropped.
-pub(crate) struct Present {
-    count: Arc<AtomicUsize>,
-    bell: Arc<Bell>,
-}
+pub(crate) struct Present(Arc<Bell>);
 
 impl Present {
     /// It is dropped before its end.
     pub(crate) fn runtime_gone(&self) {
-        self.bell.runtime_gone();
+        self.0.runtime_gone();
     }
 }
 
 impl Drop for Present {
     fn drop(&mut self) {
-        self.count.fetch_sub(1, SeqCst);
-        self.bell.ring();
+        self.0.present.fetch_sub(1, SeqCst);
+        self.0.ring();
     }
 }
 
 impl Runtime {
     pub(crate) fn new(handle: Handle) -> Runtime {
         let bell = Bell {
+            present: AtomicUsize::new(0),
             rung: AtomicBool::new(false),
             waker: Lock::default(),
             looks: AtomicU64::new(0),
@@ -122,7 +121,6 @@ impl Runtime {
         Runtime {
             handle,
             bell: Arc::new(bell),
-            present: Arc::default(),
             alarms: Alarms::default(),
             sizing: Lock::default(),
             next_look: Lock::new(Nap::until(Ticks::NEVER)),
@@ -144,12 +142,12 @@ impl Runtime {
     }
 
     pub(crate) fn present(&self) -> usize {
-        self.present.load(SeqCst)
+        self.bell.present.load(SeqCst)
     }
 
     fn count(&self) -> Present {
-        self.present.fetch_add(1, SeqCst);
-        Present { count: Arc::clone(&self.present), bell: Arc::clone(&self.bell) }
+        self.bell.present.fetch_add(1, SeqCst);
+        Present(Arc::clone(&self.bell))
     }
 
     /// The first worker begins on the thread that builds the pool: that must not wait for a
@@ -160,7 +158,7 @@ impl Runtime {
         line: &Arc<WorkerLine>,
     ) -> Result<(), String> {
         let (own, line) = (Arc::clone(core), Arc::clone(line));
-        let mut worker = AsyncWorker::new(own, line, self.count(), self.blocking);
+        let mut worker = AsyncWorker::new(own, line, self.count());
         worker.arrive()?;
         drop(self.handle.spawn(worker));
         Ok(())
@@ -170,8 +168,7 @@ impl Runtime {
         if self.bell.gone.load(SeqCst) {
             return Err(io::Error::other("the runtime shut down"));
         }
-        let worker =
-            AsyncWorker::new(Arc::clone(core), Arc::clone(line), self.count(), self.blocking);
+        let worker = AsyncWorker::new(Arc::clone(core), Arc::clone(line), self.count());
         // A runtime that has shut down drops it at once, and that is its end.
         drop(self.handle.spawn(worker));
         Ok(())

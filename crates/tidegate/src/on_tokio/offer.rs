@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::body::{Begin, FutureTask, Nest, Started};
+use super::body::{Begin, FutureTask, Nest};
 use super::permits::Permits;
 use super::wake_ups::WakeUps;
 use crate::admission::{Patience, Slowly};
@@ -182,7 +182,7 @@ impl Core {
         let nest = Nest::default();
         let env = RunEnv { core: self, line: None, state: no_state(), nest: &nest };
         frames::enter(self.address(), None, || run_claimed(cell, &env));
-        Some(Hosted { core: Arc::clone(self), cell, tasks: Vec::new(), nest, told: None })
+        Some(Hosted { core: Arc::clone(self), cell, nest, told: None })
     }
 }
 
@@ -297,15 +297,18 @@ impl<B: Begin> Drop for InLobby<'_, B> {
 struct Hosted {
     core: Arc<Core>,
     cell: CellRef,
-    tasks: Vec<Started>,
     nest: Nest,
     told: Option<(Waker, Option<Registration>)>,
 }
 
-// SAFETY: the nest is only touched by whoever polls or drops it.
-unsafe impl Sync for Hosted {}
-
 impl Hosted {
+    /// As a caller of the pool.
+    fn inside<R>(&self, f: impl FnOnce(&RunEnv<'_>) -> R) -> R {
+        let (core, nest) = (&self.core, &self.nest);
+        let env = RunEnv { core, line: None, state: no_state(), nest };
+        frames::enter(core.address(), None, || f(&env))
+    }
+
     fn over(&mut self) {
         self.callers_leave();
         self.core.settled();
@@ -321,44 +324,27 @@ impl Future for Hosted {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let core = Arc::clone(&this.core);
-        let env = RunEnv { core: &core, line: None, state: no_state(), nest: &this.nest };
-        loop {
-            this.tasks.extend(std::iter::from_fn(|| this.nest.take()));
-            // A stop wakes nobody but a worker, unless its token does.
-            if let Some(task) = this.tasks.first_mut()
-                && !this.told.as_ref().is_some_and(|(old, _)| old.will_wake(cx.waker()))
-            {
-                let registered = task.token().register(Listener::Waker(cx.waker().clone()));
-                this.told = Some((cx.waker().clone(), registered));
-            }
-            frames::enter(core.address(), None, || {
-                this.tasks.retain_mut(|task| task.poll(&env, cx).is_pending());
-            });
-            if this.nest.is_empty() {
-                break;
-            }
+        // A stop wakes nobody but a worker, unless its token does.
+        if !this.told.as_ref().is_some_and(|(old, _)| old.will_wake(cx.waker()))
+            && let Some(token) = this.nest.token()
+        {
+            let registered = token.register(Listener::Waker(cx.waker().clone()));
+            this.told = Some((cx.waker().clone(), registered));
         }
-        if this.tasks.is_empty() {
+        let polled = this.inside(|env| env.nest.poll(env, cx));
+        if polled.is_ready() {
             this.over();
-            return Poll::Ready(());
         }
-        Poll::Pending
+        polled
     }
 }
 
 impl Drop for Hosted {
     /// The submission was dropped, and its task with it.
     fn drop(&mut self) {
-        self.tasks.extend(std::iter::from_fn(|| self.nest.take()));
-        if self.tasks.is_empty() {
-            return;
+        if !self.nest.is_empty() {
+            self.inside(|env| env.nest.stop(env, Cause::Dropped));
+            self.over();
         }
-        let core = Arc::clone(&self.core);
-        let env = RunEnv { core: &core, line: None, state: no_state(), nest: &self.nest };
-        frames::enter(core.address(), None, || {
-            self.tasks.iter_mut().for_each(|task| task.stop(&env, Cause::Dropped));
-        });
-        self.over();
     }
 }

@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::body::Started;
 use super::driver::Present;
 use crate::core::Core;
 use crate::frames;
@@ -26,12 +25,9 @@ pub(crate) struct AsyncWorker {
     /// None once it has ended.
     worker: Option<Worker>,
     shift: Shift,
-    /// Begun and not ended, the oldest first.
-    tasks: Vec<Started>,
     /// As `Lot::poll_rest` says.
     asleep: bool,
     arrived: bool,
-    blocking: Option<Blocking>,
     // Last: who sees it gone finds the core's share gone, too.
     present: Present,
 }
@@ -43,16 +39,10 @@ unsafe impl Send for AsyncWorker {}
 impl Unpin for AsyncWorker {}
 
 impl AsyncWorker {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        line: Arc<WorkerLine>,
-        present: Present,
-        blocking: Option<Blocking>,
-    ) -> AsyncWorker {
+    pub(crate) fn new(core: Arc<Core>, line: Arc<WorkerLine>, present: Present) -> AsyncWorker {
         let shift = Shift::new(&core);
         let worker = Some(Worker::new(core, line));
-        let (tasks, asleep, arrived) = (Vec::new(), false, false);
-        AsyncWorker { worker, shift, tasks, asleep, arrived, blocking, present }
+        AsyncWorker { worker, shift, asleep: false, arrived: false, present }
     }
 
     /// Before its first task. With `queue(0)` the first worker is there from the start.
@@ -86,19 +76,10 @@ impl AsyncWorker {
         let worker = self.worker.as_mut().expect("it has not ended");
         let mut begun = 0;
         loop {
-            if self.asleep {
-                let me = (worker.line.id.0, cx.waker());
-                let rested = core.lot.poll_rest(
-                    &mut self.asleep,
-                    me,
-                    || worker.is_workable(),
-                    || worker.is_called(),
-                );
-                if rested.is_pending() {
-                    return Poll::Pending;
-                }
+            if self.asleep && poll_rest(worker, &mut self.asleep, cx).is_pending() {
+                return Poll::Pending;
             }
-            if poll_tasks(worker, &mut self.tasks, cx).is_pending() {
+            if poll_tasks(worker, cx).is_pending() {
                 return Poll::Pending;
             }
             if begun == BEFORE_YIELDING {
@@ -106,21 +87,14 @@ impl AsyncWorker {
                 return Poll::Pending;
             }
             begun += 1;
-            match step(worker, &core, &mut self.shift, self.blocking) {
+            match step(worker, &core, &mut self.shift) {
                 Step::Ran => {}
                 Step::End(end) => return Poll::Ready(end),
                 Step::Nothing => {
                     if let Err(end) = worker.before_rest(&core, &mut self.shift) {
                         return Poll::Ready(end);
                     }
-                    let me = (worker.line.id.0, cx.waker());
-                    let rested = core.lot.poll_rest(
-                        &mut self.asleep,
-                        me,
-                        || worker.is_workable(),
-                        || worker.is_called(),
-                    );
-                    if rested.is_pending() {
+                    if poll_rest(worker, &mut self.asleep, cx).is_pending() {
                         return Poll::Pending;
                     }
                 }
@@ -141,36 +115,29 @@ impl AsyncWorker {
 /// How code is run that may block, on a runtime whose other tasks should go on.
 pub(crate) type Blocking = fn(&mut dyn FnMut());
 
-fn step(
-    worker: &mut Worker,
-    core: &Arc<Core>,
-    shift: &mut Shift,
-    blocking: Option<Blocking>,
-) -> Step {
-    let Some(blocking) = blocking else { return worker.step(core, shift) };
+fn step(worker: &mut Worker, core: &Arc<Core>, shift: &mut Shift) -> Step {
+    let Some(blocking) = core.driver.runtime().blocking else { return worker.step(core, shift) };
     let mut done = None;
     blocking(&mut || done = Some(worker.step(core, shift)));
     done.expect("it was run")
 }
 
+/// Until there is work, or an order.
+fn poll_rest(worker: &Worker, asleep: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+    let me = (worker.line.id.0, cx.waker());
+    worker.core.lot.poll_rest(asleep, me, || worker.is_workable(), || worker.is_called())
+}
+
 /// Polls what this worker runs, until all of it is pending (Pending) or over.
-fn poll_tasks(worker: &Worker, tasks: &mut Vec<Started>, cx: &mut Context<'_>) -> Poll<()> {
-    if worker.nest.is_empty() && tasks.is_empty() {
+fn poll_tasks(worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+    if worker.nest.is_empty() {
         return Poll::Ready(());
     }
-    let env = env(worker);
-    loop {
-        tasks.retain_mut(|task| task.poll(&env, cx).is_pending());
-        let before = tasks.len();
-        tasks.extend(std::iter::from_fn(|| worker.nest.take()));
-        if tasks.is_empty() {
-            worker.line.end();
-            return Poll::Ready(());
-        }
-        if tasks.len() == before {
-            return Poll::Pending;
-        }
+    let polled = worker.nest.poll(&env(worker), cx);
+    if polled.is_ready() {
+        worker.line.end();
     }
+    polled
 }
 
 fn env(worker: &Worker) -> RunEnv<'_> {
@@ -203,9 +170,7 @@ impl Drop for AsyncWorker {
         self.present.runtime_gone();
         let (core, line) = (Arc::clone(&worker.core), Arc::clone(&worker.line));
         frames::enter(core.address(), Some(&line), || {
-            let env = env(worker);
-            self.tasks.extend(std::iter::from_fn(|| worker.nest.take()));
-            self.tasks.iter_mut().for_each(|task| task.stop(&env, Cause::WorkerLost));
+            worker.nest.stop(&env(worker), Cause::WorkerLost);
             line.end();
         });
         core.lot.desert(self.asleep, line.id.0);
