@@ -19,6 +19,6 @@ stamp_suite!(tidegate_q1, with_children(TidegateKind::threads("tidegate-q1", 2).
 stamp_suite!(tidegate_1to4w, with_children(TidegateKind::threads("tidegate-1to4w", 4).growing()));
 stamp_suite!(tidegate_1000w, TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests());
 stamp_suite!(tokio_2w, AsyncKind::multi_thread("tokio-2w", 2));
-stamp_suite!(tokio_8w, AsyncKind::multi_thread("tokio-8w", 8));
+// `tokio-8w` is the runner's: it takes as long as three others.
 stamp_suite!(tokio_current_1w, AsyncKind::current_thread("tokio-current-1w"));
 stamp_suite!(channel_2w, ChannelKind::new("channel-2w", 2));

@@ -182,7 +182,7 @@ impl Roster {
     /// Workers that count towards the bound: starting, live, or about to come back. Not those
     /// who were told to go: they take no further task.
     pub(crate) fn positions(&self) -> usize {
-        self.entries.values().filter(|e| e.stays()).count()
+        self.count(Entry::stays)
     }
 
     /// W4: sends so many home, each after its task, the most dispensable first.
@@ -231,30 +231,33 @@ impl Roster {
         goes
     }
 
+    fn count(&self, of: impl Fn(&Entry) -> bool) -> usize {
+        self.entries.values().filter(|entry| of(entry)).count()
+    }
+
     pub(crate) fn live(&self) -> usize {
-        self.entries.values().filter(|e| matches!(e.phase, Phase::Live)).count()
+        self.count(|entry| matches!(entry.phase, Phase::Live))
     }
 
     /// On their way, those included that only have their place yet.
     pub(crate) fn coming(&self) -> usize {
         let coming =
-            |e: &&Box<Entry>| matches!(e.phase, Phase::Starting | Phase::Restarting { .. });
-        self.entries.values().filter(coming).count() + self.new_places
+            |entry: &Entry| matches!(entry.phase, Phase::Starting | Phase::Restarting { .. });
+        self.count(coming) + self.new_places
     }
 
     /// Live workers that have not run anything yet.
     pub(crate) fn untried(&self) -> usize {
-        let untried = |e: &&Box<Entry>| matches!(e.phase, Phase::Live) && e.line.started() == 0;
-        self.entries.values().filter(untried).count()
+        self.count(|entry| matches!(entry.phase, Phase::Live) && entry.line.started() == 0)
     }
 
     pub(crate) fn stuck(&self) -> usize {
-        self.entries.values().filter(|e| matches!(e.phase, Phase::Stuck(_))).count()
+        self.count(|entry| matches!(entry.phase, Phase::Stuck(_)))
     }
 
     /// Threads that have not left their loop.
     pub(crate) fn threads(&self) -> usize {
-        self.entries.values().filter(|e| !matches!(e.phase, Phase::Restarting { .. })).count()
+        self.count(|entry| !matches!(entry.phase, Phase::Restarting { .. }))
     }
 
     /// A worker has begun, or begun again. Not by counting all: there may be very many.

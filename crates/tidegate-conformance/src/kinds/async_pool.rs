@@ -5,13 +5,12 @@
 //! supervisor and settling.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tidegate::{AsyncGroup, AsyncPool, Builder, Pool, Reason, Token};
+use tidegate::{AsyncGroup, AsyncPool, Builder, Reason, Token};
 use tokio::runtime::{Builder as RuntimeBuilder, Handle};
 use tokio::task::block_in_place;
 
-use super::tidegate_pool::{Carrier, answer, counts, first_error, mode, take_back};
+use super::tidegate_pool::{Carrier, answer, builder, counts, first_error, mode, take_back};
 use crate::ctx::Wish;
 use crate::port::{
     Counts, How, Kind, Need, Refusal, StopSignal, SuiteGroup, SuiteHandle, SuitePool, Work,
@@ -44,16 +43,6 @@ impl AsyncKind {
         let about = ["state", "stack", "threads_are_named"];
         about.iter().any(|word| test.name.contains(word))
     }
-
-    fn builder(&self, wish: &Wish) -> Builder {
-        Pool::builder(wish.name.clone())
-            .workers(wish.workers)
-            .grow_after(Duration::ZERO)
-            .resize_cooldown(Duration::ZERO)
-            .queue(wish.queue.unwrap_or(1_000))
-            .when_full(wish.when_full)
-            .on_unobserved(|_| ())
-    }
 }
 
 /// A runtime that a thread drives for as long as the process lives.
@@ -84,7 +73,7 @@ impl Kind for AsyncKind {
     }
 
     fn open(&self, wish: &Wish) -> Result<Arc<dyn SuitePool>, String> {
-        let built = self.builder(wish).build_async_on(&self.runtime);
+        let built = builder(wish).build_async_on(&self.runtime);
         let pool = built.map_err(|error| error.to_string())?;
         let runtime = self.runtime.clone();
         Ok(Arc::new(Futures { pool, runtime, multi_thread: self.multi_thread }))
@@ -92,7 +81,7 @@ impl Kind for AsyncKind {
 
     fn tidegate(&self, wish: &Wish) -> Option<Builder> {
         let blocking: fn(&mut dyn FnMut()) = |f| block_in_place(f);
-        Some(self.builder(wish).on_runtime(&self.runtime, self.multi_thread.then_some(blocking)))
+        Some(builder(wish).on_runtime(&self.runtime, self.multi_thread.then_some(blocking)))
     }
 
     fn leaves_out(&self, test: &TestInfo) -> Option<&str> {

@@ -94,15 +94,10 @@ impl TidegateKind {
 
     fn builder(&self, wish: &Wish) -> Builder {
         let min = if self.growing { wish.workers.min(1) } else { wish.workers };
-        Pool::builder(wish.name.clone())
+        builder(wish)
             .workers(min..=wish.workers)
-            .grow_after(Duration::ZERO)
-            .resize_cooldown(Duration::ZERO)
             .queue(wish.queue.unwrap_or(self.queue))
-            .when_full(wish.when_full)
             .callers_may_help(self.help)
-            // The default prints; tests of O6 set their own.
-            .on_unobserved(|_| ())
     }
 }
 
@@ -143,6 +138,18 @@ impl Kind for TidegateKind {
         }
         (self.few && !A_FEW.contains(&test.name)).then_some("runs on fewer workers")
     }
+}
+
+/// As the suite wants every pool of ours, on threads or not.
+pub(super) fn builder(wish: &Wish) -> Builder {
+    Pool::builder(wish.name.clone())
+        .workers(wish.workers)
+        .grow_after(Duration::ZERO)
+        .resize_cooldown(Duration::ZERO)
+        .queue(wish.queue.unwrap_or(1_000))
+        .when_full(wish.when_full)
+        // The default prints; tests of O6 set their own.
+        .on_unobserved(|_| ())
 }
 
 struct TidegatePool<S>(Pool<S>);
