@@ -355,16 +355,16 @@ fn v1_the_number_of_series_is_bounded() -> TestResult {
     let exporter = Exporter::new();
     exporter.add(&pool)?;
     let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
-    assert_eq!(series(&exporter.render()), 101);
+    assert_eq!(series(&exporter.render()), 103);
     for n in 0..200 {
         let name = Box::leak(format!("task {n}").into_boxed_str());
         pool.task(name).submit(|_| ())?.wait()?;
     }
-    assert_eq!(series(&exporter.render()), 1_271);
+    assert_eq!(series(&exporter.render()), 1_273);
     exporter.add_budget(&Budget::new("gone", 1))?;
     let budget = Budget::new("kept", 1);
     exporter.add_budget(&budget)?;
-    assert_eq!(series(&exporter.render()), 1_276);
+    assert_eq!(series(&exporter.render()), 1_278);
     pool.shutdown(Shutdown::default())?;
     Ok(())
 }
@@ -535,7 +535,7 @@ fn v1_every_alert_says_what_to_do_and_has_a_case_where_it_fires() {
         assert_eq!(ALERTS_TEST.matches(&silent).count(), cases - 1, "{name}");
         alerts += 1;
     }
-    assert_eq!(alerts, 11);
+    assert_eq!(alerts, 12);
 }
 
 #[cfg(feature = "json")]
