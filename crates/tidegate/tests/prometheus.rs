@@ -396,6 +396,32 @@ fn v1_abandoned_tasks_and_stuck_workers_are_gauges() -> TestResult {
     Ok(())
 }
 
+#[cfg(feature = "tokio")]
+#[test]
+fn v1_a_poll_that_blocks_is_a_gauge() -> TestResult {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    let pool = tidegate::AsyncPool::builder("polls").build_async_on(runtime.handle())?;
+    let exporter = Exporter::new();
+    exporter.add(pool.as_ref())?;
+    let of = |name| {
+        Ok::<_, Box<dyn Error>>(value(&read(&exporter.render())?, name, &[("pool", "polls")]))
+    };
+    let barrier = Arc::new(Barrier::new(2));
+    let theirs = Arc::clone(&barrier);
+    let blocks = pool.try_submit(async move { drop(theirs.wait()) })?;
+    while of("tidegate_blocked_workers")? == 0.0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(of("tidegate_blocked_workers")?, 1.0);
+    assert!(of("tidegate_longest_poll_seconds")? >= 0.1);
+    barrier.wait();
+    blocks.wait()?;
+    assert_eq!(of("tidegate_blocked_workers")?, 0.0);
+    assert_eq!(of("tidegate_longest_poll_seconds")?, 0.0);
+    pool.shutdown_blocking(Shutdown::default())?;
+    Ok(())
+}
+
 // ---------------------------------------------------------------- alerts and dashboard
 
 const ALERTS: &str = include_str!("../../../ops/alerts.yml");
