@@ -17,12 +17,20 @@ use crate::sync::Lock;
 /// are [`also`](Diagnosis::also) there: first what costs capacity now, then what loses work,
 /// then what will cost, then what wastes.
 ///
-/// A paused pool is only looked at for `ShortHanded`, `Stuck`, `Failing` and `Flapping`; one
-/// that closes for `Stuck`, `Stalled`, `Failing` and `Flapping`, so a drain that hangs shows;
-/// one that has stopped for `Stuck`.
+/// A paused pool is only looked at for `BlockedReactor`, `ShortHanded`, `Stuck`, `Failing` and
+/// `Flapping`; one that closes for `BlockedReactor`, `Stuck`, `Stalled`, `Failing` and
+/// `Flapping`, so a drain that hangs shows; one that has stopped for `BlockedReactor` and
+/// `Stuck`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Verdict {
+    /// A worker of a pool of futures has been in one poll for 100 ms or more: its future blocks,
+    /// or computes, without awaiting. It keeps a thread of the runtime from everything else
+    /// there. That is why it comes first: workers that do not start, tasks that do not stop and
+    /// a queue that stands still may all follow from it. Only what goes on at the moment of the
+    /// snapshot is seen. Never said of a pool on threads, whose tasks may block; a future in
+    /// `block_in_place` can't be told apart.
+    BlockedReactor,
     /// Fewer workers live than there should be, and it stays so: fewer are on their way than are
     /// missing; or they were missing at the beginning of the window too, and one failed to start
     /// or none has come for ten seconds.
@@ -59,7 +67,8 @@ pub enum Verdict {
 
 impl Verdict {
     /// All but `Healthy`, the most urgent first.
-    pub(crate) const ILLS: [Verdict; 9] = [
+    pub(crate) const ILLS: [Verdict; 10] = [
+        Verdict::BlockedReactor,
         Verdict::ShortHanded,
         Verdict::Stuck,
         Verdict::Stalled,
@@ -75,6 +84,7 @@ impl Verdict {
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
+            Verdict::BlockedReactor => "a future does not await, and keeps a thread of the runtime",
             Verdict::ShortHanded => "workers are missing and do not come back",
             Verdict::Stuck => "tasks were told to stop, did not, and keep their threads",
             Verdict::Stalled => "tasks wait, and no worker finishes anything",
@@ -92,6 +102,10 @@ impl Verdict {
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
+            Verdict::BlockedReactor => {
+                "move what blocks or computes to `spawn_blocking` or to a pool on threads, use an \
+                 async call in its place, or let it yield now and then"
+            }
             Verdict::ShortHanded => {
                 "see the roster for the causes; end what is stuck, or allow more `max_abandoned`"
             }
@@ -120,6 +134,7 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Verdict::BlockedReactor => "blocking its runtime",
             Verdict::ShortHanded => "short-handed",
             Verdict::Stuck => "stuck",
             Verdict::Stalled => "stalled",

@@ -228,7 +228,7 @@ mod public {
     #[cfg(all(feature = "signal", not(tidegate_shuttle)))]
     pub use crate::signal::SignalGuard;
     pub use crate::slice::SliceError;
-    pub use crate::snapshot::{PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};
+    pub use crate::snapshot::{LongPoll, PoolState, Refusals, Snapshot, WorkerInfo, WorkerState};
     pub use crate::steer::{StopWorker, WorkerError};
     pub use crate::stream::{Completion, Completions};
     pub use crate::task::Task;

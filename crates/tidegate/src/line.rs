@@ -58,6 +58,8 @@ pub(crate) struct WorkerLine {
     born: AtomicU64,
     /// Since when it is in one poll of a future, in real time; 0: it is not.
     in_poll_since: AtomicU64,
+    /// The task of that poll, or of the last one: address and generation.
+    polled: (AtomicPtr<()>, AtomicU64),
     /// When a future here was first seen to have been told to stop, in real time.
     told_since: AtomicU64,
     /// Of a worker that is a future.
@@ -133,6 +135,7 @@ impl WorkerLine {
             on_top: Lock::default(),
             born: AtomicU64::new(0),
             in_poll_since: AtomicU64::new(0),
+            polled: Default::default(),
             told_since: AtomicU64::new(0),
             #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
             waker: OnceLock::new(),
@@ -140,9 +143,17 @@ impl WorkerLine {
         })
     }
 
+    /// False: it is in one already. That began earlier, and keeps the thread.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn poll_begins(&self, real_now: Ticks) {
-        self.in_poll_since.store(real_now.0, SeqCst);
+    pub(crate) fn poll_begins(&self, cell: CellRef, real_now: impl FnOnce() -> Ticks) -> bool {
+        if self.in_poll_since.load(Relaxed) != 0 {
+            return false;
+        }
+        // Release: who sees this task sees that the poll before it has ended.
+        self.polled.0.store(cell.address(), Release);
+        self.polled.1.store(cell.generation(), Release);
+        self.in_poll_since.store(real_now().0, SeqCst);
+        true
     }
 
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
@@ -156,6 +167,22 @@ impl WorkerLine {
             0 => None,
             since => Some(real_now.since(Ticks(since))),
         }
+    }
+
+    /// The task that it polls, and for how long, if that is `at_least`.
+    pub(crate) fn long_poll(
+        &self,
+        at_least: Duration,
+        real_now: Ticks,
+    ) -> Option<(CellRef, Duration)> {
+        let since = self.in_poll_since.load(SeqCst);
+        let lasts = real_now.since(Ticks(since));
+        if since == 0 || lasts < at_least {
+            return None;
+        }
+        let cell = CellRef::from_parts(self.polled.0.load(Acquire), self.polled.1.load(Acquire));
+        // Still the same poll: so this is its task.
+        (self.in_poll_since.load(SeqCst) == since).then_some((cell, lasts))
     }
 
     /// Nothing here was told to stop.
@@ -383,5 +410,35 @@ impl WorkerLine {
     pub(crate) fn end(&self) {
         let run = self.hot.run.load(Relaxed);
         self.hot.run.store(run & !RUN_STATE, Release);
+    }
+}
+
+#[cfg(all(test, feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A cell that nobody looks into.
+    fn cell(number: usize) -> CellRef {
+        CellRef::from_parts(std::ptr::without_provenance_mut(64 * number), 7)
+    }
+
+    #[test]
+    fn v3_a_poll_inside_a_poll_does_not_hide_it() {
+        let line = WorkerLine::new(WorkerId(0));
+        let (start, later) = (Ticks(1), Ticks(1).after(SECOND));
+        let seen = || line.long_poll(SECOND, later);
+        assert_eq!(seen(), None);
+        assert!(line.poll_begins(cell(1), || start));
+        assert_eq!(seen(), Some((cell(1), SECOND)));
+        assert_eq!(line.long_poll(SECOND, Ticks(later.0 - 1)), None, "not yet");
+        assert!(!line.poll_begins(cell(2), || later), "who did not begin does not end");
+        assert_eq!(seen(), Some((cell(1), SECOND)));
+        line.poll_ends();
+        assert_eq!(seen(), None);
+        assert!(line.poll_begins(cell(2), || later));
+        assert_eq!(seen(), None, "each poll begins anew");
+        assert_eq!(line.long_poll(SECOND, later.after(SECOND)), Some((cell(2), SECOND)));
     }
 }

@@ -67,7 +67,7 @@ impl Core {
         // Before what they are part of.
         let late_returns = read(&ledger.late_returns);
         let now = self.clock.now();
-        let mut staff = self.roster.lock().reading(now);
+        let mut staff = self.roster.lock().reading(now, self.real_time.now());
         self.times.run_time.add_to(&mut staff.run_time);
         let reading = self.steady_reading();
         let mut submit_wait = Histogram::default();
@@ -91,6 +91,8 @@ impl Core {
             on_caller: read(&ledger.on_caller),
             nested: read(&ledger.nested),
             stuck: staff.stuck,
+            blocked_workers: staff.blocked,
+            longest_poll: staff.longest_poll,
             late_returns,
             items: read(&ledger.items),
             callback_panics: read(&ledger.callback_panics),

@@ -10,7 +10,7 @@ use crate::histogram::Histogram;
 use crate::ids::{TaskInfo, WorkerId};
 use crate::ledger::Totals;
 use crate::line::{OwnTimes, RETIRE, STOP_AFTER_TASK, STUCK, WorkerLine};
-use crate::snapshot::{WorkerInfo, WorkerState};
+use crate::snapshot::{LONG_POLL, LongPoll, WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -83,6 +83,9 @@ pub(crate) struct StaffReading {
     pub(crate) live: u64,
     pub(crate) stuck: u64,
     pub(crate) coming: u64,
+    /// In one poll for too long, and the longest of these.
+    pub(crate) blocked: u64,
+    pub(crate) longest_poll: Option<LongPoll>,
     pub(crate) workers: Vec<WorkerInfo>,
     /// How long they were in tasks, and there.
     pub(crate) busy: Duration,
@@ -331,14 +334,20 @@ impl Roster {
         }
     }
 
-    /// What a snapshot says of all of them.
-    pub(crate) fn reading(&mut self, now: Ticks) -> StaffReading {
+    /// What a snapshot says of all of them. Polls go by real time.
+    pub(crate) fn reading(&mut self, now: Ticks, real_now: Ticks) -> StaffReading {
         let [mut queue_wait, mut run_time] = self.folded_times.clone();
         if let Some(times) = &self.shared_times {
             times.add_to(&mut queue_wait, &mut run_time);
         }
         let (mut busy, mut lived) = self.folded_busy;
-        for line in self.entries.values().map(|entry| &entry.line) {
+        let (mut blocked, mut longest_poll) = (0, None::<LongPoll>);
+        for entry in self.entries.values() {
+            let line = &entry.line;
+            if let Some(poll) = long_poll(entry, real_now) {
+                blocked += 1;
+                longest_poll = longest_poll.into_iter().chain([poll]).max_by_key(|p| p.lasts);
+            }
             if let Some(times) = line.own_times() {
                 times.add_to(&mut queue_wait, &mut run_time);
             }
@@ -351,6 +360,8 @@ impl Roster {
             live: self.live() as u64,
             stuck: self.stuck() as u64,
             coming: self.coming() as u64,
+            blocked,
+            longest_poll,
             workers: self.list(now),
             busy: self.busy_shown,
             lived,
@@ -391,6 +402,15 @@ fn running_state(line: &WorkerLine, now: Ticks) -> Option<WorkerState> {
     }
     let run = line.inline_running()?;
     Some(WorkerState::Running { name: "", id: line.inline_id(run), since })
+}
+
+/// What keeps its worker in one poll; also of one that was given up, whose poll goes on.
+fn long_poll(entry: &Entry, real_now: Ticks) -> Option<LongPoll> {
+    let (cell, lasts) = entry.line.long_poll(LONG_POLL, real_now)?;
+    let id = crate::settle::task_id(cell);
+    let given_up = || entry.stuck_in.iter().find(|task| task.id == id).map(|task| task.name);
+    let name = cell.name().or_else(given_up).unwrap_or("");
+    Some(LongPoll { name, id, worker: entry.line.id, lasts })
 }
 
 #[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]

@@ -9,7 +9,7 @@ use crate::diagnosis::{Diagnosis, Evidence, Measure, Verdict};
 use crate::histogram::Histogram;
 use crate::ids::{ExternalId, TaskInfo};
 use crate::report::Report;
-use crate::snapshot::{Refusals, Snapshot, WorkerInfo, WorkerState};
+use crate::snapshot::{LongPoll, Refusals, Snapshot, WorkerInfo, WorkerState};
 use crate::times::TaskTimes;
 
 macro_rules! fields {
@@ -31,7 +31,7 @@ macro_rules! fields {
 
 fields!(Snapshot {
     pool text, state text, uptime seconds, accepted, refused, queued, running, completed, failed, panicked,
-    timed_out, cancelled, evicted, abandoned, on_caller, nested, stuck, late_returns, items,
+    timed_out, cancelled, evicted, abandoned, on_caller, nested, stuck, blocked_workers, longest_poll, late_returns, items,
     callback_panics, drop_panics, hook_panics, worker_restarts, size_turns, workers, live_workers, starting_workers,
     idle_workers, queue_capacity, waiting_submitters, submit_wait, queue_wait, run_time, tasks,
     busy seconds, worker_time seconds, roster,
@@ -49,6 +49,8 @@ fields!(Refusals {
 });
 
 fields!(TaskTimes { name text, submit_wait, queue_wait, run_time });
+
+fields!(LongPoll { name, id text, worker text, lasts seconds });
 
 fields!(WorkerInfo { id text, state, started, panicked, restarts });
 

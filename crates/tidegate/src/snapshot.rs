@@ -9,6 +9,10 @@ use crate::ids::{TaskId, WorkerId};
 use crate::report::{Mode, NonZero};
 use crate::times::TaskTimes;
 
+/// A poll that takes longer keeps others from their turn: what waits on the same thread of the
+/// runtime, its timers too, comes that much later.
+pub(crate) const LONG_POLL: Duration = Duration::from_millis(100);
+
 /// What was offered to a pool, what became of it, who works.
 ///
 /// Meant to be polled, also ten times a second and on a busy pool. What counts events only
@@ -62,6 +66,11 @@ pub struct Snapshot {
     pub nested: u64,
     /// Abandoned tasks whose code still runs now.
     pub stuck: u64,
+    /// Workers of a pool of futures that have been in one poll for 100 ms or more: each keeps a
+    /// thread of the runtime. Stuck ones too. In real time, whatever the pool's clock says.
+    pub blocked_workers: u64,
+    /// The longest of these polls.
+    pub longest_poll: Option<LongPoll>,
     /// Abandoned tasks whose code has returned since.
     pub late_returns: u64,
     /// Items that `map_slice` has run, inside its tasks.
@@ -187,6 +196,9 @@ impl fmt::Display for Snapshot {
         let busy = self.utilisation() * 100.0;
         write!(f, "  workers   {live} of {all} live, {idle} idle, {} stuck, ", self.stuck)?;
         writeln!(f, "{busy:.0} % busy since the start")?;
+        if let Some(longest) = &self.longest_poll {
+            writeln!(f, "  blocked   {} in one poll, the longest {longest}", self.blocked_workers)?;
+        }
         let (queued, room, waiting) = (self.queued, self.queue_capacity, self.waiting_submitters);
         writeln!(f, "  queue     {queued} of {room}, {waiting} submitters wait for room")?;
         writeln!(f, "  running   {}", self.running)?;
@@ -296,6 +308,30 @@ impl fmt::Display for PoolState {
             PoolState::Stopped { complete: true } => f.write_str("stopped"),
             PoolState::Stopped { complete: false } => f.write_str("stopped, INCOMPLETE"),
         }
+    }
+}
+
+/// A poll that does not return: see [`Snapshot::blocked_workers`].
+///
+/// Printed as in "fetch t3a-12 for 2.0s".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LongPoll {
+    /// The task's name; may be empty.
+    pub name: &'static str,
+    /// The task's id. It can be cancelled, which is heard when the poll returns.
+    pub id: TaskId,
+    /// Whose poll it is.
+    pub worker: WorkerId,
+    /// How long it has taken so far, in real time.
+    pub lasts: Duration,
+}
+
+impl fmt::Display for LongPoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LongPoll { name, id, lasts, .. } = self;
+        let space = if name.is_empty() { "" } else { " " };
+        write!(f, "{name}{space}{id} for {lasts:.1?}")
     }
 }
 
@@ -470,6 +506,16 @@ mod tests {
              \x20 refused   full 5, closed 2\n\
              \x20 also      worker restarts 1"
         );
+    }
+
+    #[test]
+    fn a_snapshot_names_the_poll_that_blocks() {
+        let (id, worker) = (TaskId { hi: 1, lo: 2 }, WorkerId(3));
+        let poll = LongPoll { name: "hash", id, worker, lasts: Duration::from_millis(1_500) };
+        let text = Snapshot { blocked_workers: 2, longest_poll: Some(poll), ..busy() }.to_string();
+        let line = "\n  blocked   2 in one poll, the longest hash t1-2 for 1.5s\n";
+        assert!(text.contains(line), "{text}");
+        assert_eq!(LongPoll { name: "", ..poll }.to_string(), "t1-2 for 1.5s");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::diagnosis::{Diagnosis, Evidence, Measure, Verdict};
 use crate::histogram::Histogram;
-use crate::snapshot::{PoolState, Snapshot, WorkerState};
+use crate::snapshot::{LongPoll, PoolState, Snapshot, WorkerState};
 
 /// So long nothing must have happened.
 pub(crate) const WINDOW: Duration = Duration::from_secs(1);
@@ -95,20 +95,23 @@ impl<'a> Seen<'a> {
 
     /// Whether this can be said of a pool in its state.
     fn looks_for(&self, ill: Verdict) -> bool {
-        use Verdict::{Failing, Flapping, ShortHanded, Stalled, Stuck};
+        use Verdict::{BlockedReactor, Failing, Flapping, ShortHanded, Stalled, Stuck};
         match self.now.state {
             PoolState::Running => true,
-            PoolState::Paused => matches!(ill, ShortHanded | Stuck | Failing | Flapping),
+            PoolState::Paused => {
+                matches!(ill, BlockedReactor | ShortHanded | Stuck | Failing | Flapping)
+            }
             // Workers leave when nothing is left for them: nobody is missing.
             PoolState::Closed | PoolState::Closing(_) => {
-                matches!(ill, Stuck | Stalled | Failing | Flapping)
+                matches!(ill, BlockedReactor | Stuck | Stalled | Failing | Flapping)
             }
-            PoolState::Stopped { .. } => ill == Stuck,
+            PoolState::Stopped { .. } => matches!(ill, BlockedReactor | Stuck),
         }
     }
 
     fn is(&self, ill: Verdict) -> bool {
         match ill {
+            Verdict::BlockedReactor => self.now.blocked_workers > 0,
             Verdict::ShortHanded => self.is_short_handed(),
             Verdict::Stuck => self.now.stuck > 0,
             Verdict::Stalled => self.is_stalled(),
@@ -208,7 +211,6 @@ impl<'a> Seen<'a> {
         share(self.failures, self.completed)
     }
 
-    /// Workers that are about to begin.
     /// Somebody failed to start, and will try again.
     fn comes_back_later(&self) -> bool {
         let waits = |state: &WorkerState| matches!(state, WorkerState::Restarting { .. });
@@ -253,6 +255,16 @@ impl<'a> Seen<'a> {
         let mut add = |what, value| evidence.push(Evidence { what, value });
         let count = Measure::Count;
         match verdict {
+            Verdict::BlockedReactor => {
+                add("blocked workers", count(now.blocked_workers));
+                add("live", count(now.live_workers));
+                if let Some(poll) = now.longest_poll {
+                    add("the longest in", Measure::Text(task(poll)));
+                    add("for", Measure::Time(poll.lasts));
+                    add("on worker", count(poll.worker.index() as u64));
+                }
+                add("queued", count(now.queued));
+            }
             Verdict::ShortHanded | Verdict::Flapping | Verdict::Stuck => {
                 add("workers", count(now.workers));
                 add("live", count(now.live_workers));
@@ -307,6 +319,11 @@ impl<'a> Seen<'a> {
         }
         evidence
     }
+}
+
+/// Which task it is, by name and id.
+fn task(poll: LongPoll) -> String {
+    format!("{} {}", poll.name, poll.id).trim_start().to_owned()
 }
 
 /// What waits for a worker.

@@ -173,6 +173,9 @@ fn states(now: &Snapshot) -> String {
     if now.stuck > 0 {
         let _ = write!(text, ", {} STUCK", now.stuck);
     }
+    if now.blocked_workers > 0 {
+        let _ = write!(text, ", {} BLOCKED", now.blocked_workers);
+    }
     if now.live_workers != now.workers {
         let _ = write!(text, ", {} of {} live", now.live_workers, now.workers);
     }
@@ -249,6 +252,7 @@ mod tests {
             live_workers: 3,
             idle_workers: 1,
             stuck: 1,
+            blocked_workers: 2,
             waiting_submitters: 2,
             busy: second,
             worker_time: 4 * second,
@@ -258,7 +262,10 @@ mod tests {
         let lines = draw(&now, &before);
         assert!(lines[0].starts_with("images  "), "{}", lines[0]);
         assert_eq!(lines[1], "  queue    [############............] 200 of 400, 2 submitters wait");
-        assert_eq!(lines[2], "  workers  [RR] 2 run, 1 idle, 1 STUCK, 3 of 4 live, 25 % busy");
+        assert_eq!(
+            lines[2],
+            "  workers  [RR] 2 run, 1 idle, 1 STUCK, 2 BLOCKED, 3 of 4 live, 25 % busy"
+        );
         assert_eq!(lines[3], "  per s    200 in, 100 out, 0 refused, 0 failed");
         assert_eq!(lines[4], "  waits    submit none  queue none");
         assert_eq!(lines[5], "  runs     none");

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Budget, Cause, Pool, Reason, Shutdown, ShutdownError, TaskError, Token, WaitError, WaitReason,
-    WhenFull,
+    Budget, Cause, Pool, Reason, Shutdown, ShutdownError, TaskError, Token, Verdict, WaitError,
+    WaitReason, WhenFull,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
@@ -407,6 +407,90 @@ fn hazard_73_a_poll_that_blocks_past_the_grace_is_abandoned() {
         pool.shutdown_blocking(Shutdown::default()).unwrap();
         drop(driver); // it sleeps on
     }
+}
+
+/// A future that awaits is no trouble, however long it does; one that blocks is, until it goes on.
+#[test]
+fn v3_blocked_reactor_when_a_poll_does_not_return() {
+    for (flavour, runtime) in runtimes() {
+        println!("{flavour}");
+        let stop = Arc::new(Notify::new());
+        let (handle, told) = (runtime.handle().clone(), Arc::clone(&stop));
+        let driver = std::thread::spawn(move || runtime.block_on(told.notified()));
+        let pool = quiet("blocks").workers(2).build_async_on(&handle).unwrap();
+        while pool.snapshot().live_workers < 2 {
+            std::thread::yield_now();
+        }
+        let waits = pool.submit_blocking(pending::<()>()).unwrap();
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let (begins, begun) = std::sync::mpsc::channel();
+        let hash = pool.task("hash").submit_blocking(move |_| async move {
+            tokio::task::yield_now().await; // not only the first poll counts
+            begins.send(()).unwrap();
+            let _ = blocked.recv(); // blocks the thread
+        });
+        let hash = hash.unwrap();
+        begun.recv().unwrap();
+        let began = pool.snapshot();
+        while pool.snapshot().blocked_workers == 0 {
+            std::thread::yield_now();
+        }
+        let now = pool.snapshot();
+        assert_eq!(now.blocked_workers, 1, "who awaits is not blocked");
+        let poll = now.longest_poll.unwrap();
+        assert_eq!((poll.name, poll.id), ("hash", hash.id()));
+        assert!(poll.lasts >= Duration::from_millis(100), "{poll}");
+        let diagnosis = now.diagnose_since(&began);
+        assert_eq!(diagnosis.verdict, Verdict::BlockedReactor, "{diagnosis}");
+        assert_eq!(diagnosis.also, [], "{diagnosis}");
+        let named = format!("the longest in hash {}, for ", hash.id());
+        assert!(diagnosis.to_string().contains(&named), "{diagnosis}");
+        drop(release);
+        hash.wait().unwrap();
+        let later = pool.snapshot();
+        assert_eq!((later.blocked_workers, later.longest_poll), (0, None));
+        let diagnosis = later.diagnose_since(&now);
+        assert!(diagnosis.is_healthy(), "{diagnosis}");
+        waits.cancel();
+        pool.shutdown_blocking(Shutdown::default()).unwrap();
+        stop.notify_one();
+        driver.join().unwrap();
+    }
+}
+
+/// Its outcome is known, and its poll keeps the runtime's thread all the same.
+#[test]
+fn v3_a_poll_that_was_given_up_still_blocks() {
+    let [_, (_, runtime)] = runtimes();
+    let handle = runtime.handle();
+    let pool = quiet("both").workers(2).grace(Duration::ZERO).build_async_on(handle).unwrap();
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let (begins, begun) = std::sync::mpsc::channel();
+    let deaf = pool.task("deaf").submit_blocking(move |_| async move {
+        begins.send(()).unwrap();
+        let _ = blocked.recv(); // blocks the thread
+    });
+    let deaf = deaf.unwrap();
+    let id = deaf.id();
+    begun.recv().unwrap();
+    deaf.cancel();
+    assert!(deaf.wait().is_err(), "it was given up");
+    let is_replaced = || pool.snapshot().live_workers == 2;
+    while pool.snapshot().blocked_workers == 0 || !is_replaced() {
+        std::thread::yield_now();
+    }
+    let now = pool.snapshot();
+    let poll = now.longest_poll.unwrap();
+    assert_eq!((now.stuck, poll.name, poll.id), (1, "deaf", id));
+    let diagnosis = pool.diagnose();
+    assert_eq!(diagnosis.verdict, Verdict::BlockedReactor, "{diagnosis}");
+    assert!(diagnosis.also.contains(&Verdict::Stuck), "{diagnosis}");
+    drop(release);
+    while pool.snapshot().stuck > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(pool.snapshot().blocked_workers, 0);
+    pool.shutdown_blocking(Shutdown::default()).unwrap();
 }
 
 /// Everything settles and nobody hangs, without a timer.

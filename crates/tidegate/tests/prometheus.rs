@@ -355,16 +355,16 @@ fn v1_the_number_of_series_is_bounded() -> TestResult {
     let exporter = Exporter::new();
     exporter.add(&pool)?;
     let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
-    assert_eq!(series(&exporter.render()), 101);
+    assert_eq!(series(&exporter.render()), 103);
     for n in 0..200 {
         let name = Box::leak(format!("task {n}").into_boxed_str());
         pool.task(name).submit(|_| ())?.wait()?;
     }
-    assert_eq!(series(&exporter.render()), 1_271);
+    assert_eq!(series(&exporter.render()), 1_273);
     exporter.add_budget(&Budget::new("gone", 1))?;
     let budget = Budget::new("kept", 1);
     exporter.add_budget(&budget)?;
-    assert_eq!(series(&exporter.render()), 1_276);
+    assert_eq!(series(&exporter.render()), 1_278);
     pool.shutdown(Shutdown::default())?;
     Ok(())
 }
@@ -393,6 +393,32 @@ fn v1_abandoned_tasks_and_stuck_workers_are_gauges() -> TestResult {
     }
     assert_eq!(value(&read(&exporter.render())?, "tidegate_late_returns_total", &[of]), 1.0);
     pool.shutdown(Shutdown::default())?;
+    Ok(())
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn v1_a_poll_that_blocks_is_a_gauge() -> TestResult {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    let pool = tidegate::AsyncPool::builder("polls").build_async_on(runtime.handle())?;
+    let exporter = Exporter::new();
+    exporter.add(pool.as_ref())?;
+    let of = |name| {
+        Ok::<_, Box<dyn Error>>(value(&read(&exporter.render())?, name, &[("pool", "polls")]))
+    };
+    let barrier = Arc::new(Barrier::new(2));
+    let theirs = Arc::clone(&barrier);
+    let blocks = pool.try_submit(async move { drop(theirs.wait()) })?;
+    while of("tidegate_blocked_workers")? == 0.0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(of("tidegate_blocked_workers")?, 1.0);
+    assert!(of("tidegate_longest_poll_seconds")? >= 0.1);
+    barrier.wait();
+    blocks.wait()?;
+    assert_eq!(of("tidegate_blocked_workers")?, 0.0);
+    assert_eq!(of("tidegate_longest_poll_seconds")?, 0.0);
+    pool.shutdown_blocking(Shutdown::default())?;
     Ok(())
 }
 
@@ -535,7 +561,7 @@ fn v1_every_alert_says_what_to_do_and_has_a_case_where_it_fires() {
         assert_eq!(ALERTS_TEST.matches(&silent).count(), cases - 1, "{name}");
         alerts += 1;
     }
-    assert_eq!(alerts, 11);
+    assert_eq!(alerts, 12);
 }
 
 #[cfg(feature = "json")]

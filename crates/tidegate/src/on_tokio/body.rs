@@ -370,7 +370,7 @@ impl Started {
         }
         let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
         let (polled, at) = begun.span.twin().around(env.core, || {
-            let polled = run_code(env, || steps.step(&begun.cx, cx, &mut left));
+            let polled = run_code(env, begun.cell, || steps.step(&begun.cx, cx, &mut left));
             // Strict: what counts is when the future was ready.
             (polled, begun.cx.started().map(|_| env.core.clock.now()))
         });
@@ -416,8 +416,8 @@ impl Started {
     }
 
     fn clear(&mut self, env: &RunEnv<'_>) -> Option<crate::panics::Panic> {
-        let (_, steps) = self.0.as_mut().parts();
-        run_code(env, || steps.clear()).err()
+        let (begun, steps) = self.0.as_mut().parts();
+        run_code(env, begun.cell, || steps.clear()).err()
     }
 
     /// # Safety
@@ -432,13 +432,16 @@ impl Started {
 }
 
 /// Code of the user, which must not block here.
-fn run_code<R>(env: &RunEnv<'_>, f: impl FnOnce() -> R) -> Result<R, crate::panics::Panic> {
+fn run_code<R>(
+    env: &RunEnv<'_>,
+    cell: CellRef,
+    f: impl FnOnce() -> R,
+) -> Result<R, crate::panics::Panic> {
     let poll = frames::Poll { inbox: std::ptr::from_ref(env.nest).cast() };
-    let began = env.line.map(|line| line.poll_begins(env.core.real_time.now()));
+    let now = || env.core.real_time.now();
+    let shown = env.line.filter(|line| line.poll_begins(cell, now));
     let result = quietly(|| frames::enter_poll(env.core.address(), env.line, &poll, f));
-    if began.is_some() {
-        env.line.into_iter().for_each(|line| line.poll_ends());
-    }
+    shown.into_iter().for_each(|line| line.poll_ends());
     result
 }
 

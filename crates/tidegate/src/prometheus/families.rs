@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use super::page::{Series, clean};
 use crate::budget::BudgetReading;
@@ -83,6 +84,18 @@ pub(super) const POOL: &[Family<Snapshot>] = &[
         Gauge,
         "Workers whose task was abandoned and has not returned.",
         |pool, out| out.count(pool.stuck),
+    ),
+    family(
+        "tidegate_blocked_workers",
+        Gauge,
+        "Workers in one poll of a future for 100 ms or more; each keeps a thread of the runtime.",
+        |pool, out| out.count(pool.blocked_workers),
+    ),
+    family(
+        "tidegate_longest_poll_seconds",
+        Gauge,
+        "The longest of the polls that keep a worker for 100 ms or more; 0 if there is none.",
+        |pool, out| out.seconds(pool.longest_poll.map_or(Duration::ZERO, |poll| poll.lasts)),
     ),
     family(
         "tidegate_worker_restarts_total",

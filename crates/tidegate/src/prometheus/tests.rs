@@ -5,7 +5,7 @@ use crate::budget::BudgetReading;
 use crate::histogram::{Histogram, Recorder};
 use crate::ids::{TaskId, WorkerId};
 use crate::report::Mode;
-use crate::snapshot::{Refusals, WorkerInfo, WorkerState};
+use crate::snapshot::{LongPoll, Refusals, WorkerInfo, WorkerState};
 use crate::times::TaskTimes;
 
 fn of(times: &[(u64, u64)]) -> Histogram {
@@ -46,6 +46,13 @@ fn images() -> Snapshot {
         on_caller: 7,
         nested: 8,
         stuck: 1,
+        blocked_workers: 1,
+        longest_poll: Some(LongPoll {
+            name: "resize",
+            id: TaskId { hi: 1, lo: 2 },
+            worker: WorkerId(1),
+            lasts: Duration::from_millis(2_500),
+        }),
         late_returns: 1,
         items: 9,
         callback_panics: 1,

@@ -6,7 +6,7 @@ use super::*;
 use crate::histogram::Recorder;
 use crate::ids::{TaskId, WorkerId};
 use crate::report::Mode;
-use crate::snapshot::{Refusals, WorkerInfo};
+use crate::snapshot::{LongPoll, Refusals, WorkerInfo};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -28,6 +28,11 @@ fn running(since: Duration) -> WorkerInfo {
 
 fn restarting() -> WorkerInfo {
     worker(WorkerState::Restarting { after: WINDOW, cause: "EAGAIN".into() })
+}
+
+fn poll(name: &'static str) -> Option<LongPoll> {
+    let (id, worker) = (TaskId { hi: 1, lo: 2 }, WorkerId(3));
+    Some(LongPoll { name, id, worker, lasts: 2 * WINDOW })
 }
 
 /// After a minute: 4 workers, half busy, 10 ms a task, a share of 1 % fails.
@@ -88,6 +93,34 @@ fn v3_healthy_is_none_of_the_others() {
     check(&now(), &before(), &[]);
     check(&Snapshot::default(), &Snapshot::default(), &[]);
     check(&Snapshot::default(), &now(), &[]);
+}
+
+#[test]
+fn v3_blocked_reactor_is_a_poll_that_goes_on() {
+    let blocked = Snapshot { blocked_workers: 2, longest_poll: poll("hash"), ..now() };
+    check(&before(), &blocked, &[Verdict::BlockedReactor]);
+    // However short the window, and whatever was before: it goes on now.
+    check(&blocked, &blocked, &[Verdict::BlockedReactor]);
+    check(&blocked, &now(), &[]);
+    let text = diagnose(&before(), &blocked).to_string();
+    let seen =
+        "blocked workers 2, live 4, the longest in hash t1-2, for 2.0s, on worker 3, queued 0";
+    assert!(text.contains(seen), "{text}");
+    let nameless = Snapshot { longest_poll: poll(""), ..blocked };
+    let text = diagnose(&before(), &nameless).to_string();
+    assert!(text.contains("the longest in t1-2, for"), "{text}");
+}
+
+/// What follows from it is told after it.
+#[test]
+fn v3_a_blocked_reactor_is_the_cause_and_comes_first() {
+    let blocked = Snapshot { blocked_workers: 1, longest_poll: poll("hash"), ..now() };
+    let short = Snapshot { live_workers: 3, ..blocked.clone() };
+    check(&before(), &short, &[Verdict::BlockedReactor, Verdict::ShortHanded]);
+    let stuck = Snapshot { stuck: 1, ..blocked.clone() };
+    check(&before(), &stuck, &[Verdict::BlockedReactor, Verdict::Stuck]);
+    let stalled = Snapshot { queued: 1, roster: vec![running(2 * WINDOW)], ..blocked };
+    check(&before(), &stalled, &[Verdict::BlockedReactor, Verdict::Stalled]);
 }
 
 #[test]
@@ -300,7 +333,7 @@ fn v3_overprovisioned_is_workers_to_spare() {
 
 #[test]
 fn v3_the_state_decides_what_is_looked_for() {
-    use Verdict::{Failing, Flapping, Saturated, ShortHanded, Stalled, Stuck};
+    use Verdict::{BlockedReactor, Failing, Flapping, Saturated, ShortHanded, Stalled, Stuck};
     let before = Snapshot { queued: 100, waiting_submitters: 1, ..before() };
     let hang = Snapshot {
         state: PoolState::Running,
@@ -308,6 +341,8 @@ fn v3_the_state_decides_what_is_looked_for() {
         waiting_submitters: 1,
         live_workers: 3,
         stuck: 1,
+        blocked_workers: 1,
+        longest_poll: poll(""),
         failed: 200,
         worker_restarts: 5,
         roster: vec![running(MINUTE)],
@@ -318,12 +353,13 @@ fn v3_the_state_decides_what_is_looked_for() {
         check(&before, &Snapshot { state, ..hang.clone() }, expected);
     };
     // And the order in which they are told.
-    is(PoolState::Running, &[ShortHanded, Stuck, Stalled, Failing, Flapping]);
-    check(&before, &moving, &[ShortHanded, Stuck, Failing, Flapping, Saturated]);
-    is(PoolState::Paused, &[ShortHanded, Stuck, Failing, Flapping]);
-    is(PoolState::Closed, &[Stuck, Stalled, Failing, Flapping]);
-    is(PoolState::Closing(Mode::Light), &[Stuck, Stalled, Failing, Flapping]);
-    is(PoolState::Stopped { complete: false }, &[Stuck]);
+    is(PoolState::Running, &[BlockedReactor, ShortHanded, Stuck, Stalled, Failing, Flapping]);
+    let saturated = [BlockedReactor, ShortHanded, Stuck, Failing, Flapping, Saturated];
+    check(&before, &moving, &saturated);
+    is(PoolState::Paused, &[BlockedReactor, ShortHanded, Stuck, Failing, Flapping]);
+    is(PoolState::Closed, &[BlockedReactor, Stuck, Stalled, Failing, Flapping]);
+    is(PoolState::Closing(Mode::Light), &[BlockedReactor, Stuck, Stalled, Failing, Flapping]);
+    is(PoolState::Stopped { complete: false }, &[BlockedReactor, Stuck]);
     for state in [PoolState::Paused, PoolState::Closed, PoolState::Stopped { complete: true }] {
         check(&before, &Snapshot { state, ..quiet(Duration::ZERO) }, &[]);
     }
@@ -331,7 +367,7 @@ fn v3_the_state_decides_what_is_looked_for() {
 
 fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let number = || prop_oneof![Just(0), Just(u64::MAX), 0..5_u64, any::<u64>()];
-    let numbers = proptest::collection::vec(number(), 24);
+    let numbers = proptest::collection::vec(number(), 25);
     (numbers, any::<bool>(), 0..4_usize).prop_map(|(n, paused, workers)| Snapshot {
         state: if paused { PoolState::Paused } else { PoolState::Running },
         uptime: Duration::from_nanos(n[0]),
@@ -348,6 +384,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
         abandoned: n[13],
         on_caller: n[14],
         stuck: n[15],
+        blocked_workers: n[24],
         worker_restarts: n[16],
         workers: n[17],
         live_workers: n[18],
