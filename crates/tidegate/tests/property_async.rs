@@ -4,8 +4,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tidegate::{
@@ -68,13 +68,14 @@ struct Futures<F>(F);
 impl<F: Flavour> Futures<F> {
     /// Never parks: a paused clock would take that for a reason to move on.
     fn drive<T: Future>(&self, future: T) -> T::Output {
-        let mut future = pin!(future);
+        let future = pin!(future);
+        let mut future = Sleeper::new(future);
+        let deadline = Instant::now() + Duration::from_secs(30);
         loop {
-            if let Poll::Ready(value) =
-                future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-            {
+            if let Poll::Ready(value) = future.poll_if_woken() {
                 return value;
             }
+            assert!(Instant::now() < deadline, "it is never woken");
             self.go_on();
         }
     }

@@ -18,9 +18,12 @@ use tokio::sync::oneshot;
 
 mod ground;
 mod script;
+#[path = "../support/sleeper.rs"]
+mod sleeper;
 mod steps;
 pub(crate) use ground::{Ground, Outcome, Submission};
 pub(crate) use script::{End, Fate, Script};
+pub(crate) use sleeper::Sleeper;
 pub(crate) use steps::{Step, cases, ending, step};
 
 /// Members of a group that may be unsettled at a time.
@@ -44,15 +47,11 @@ struct Open {
 
 /// A submission in line.
 struct InLine {
-    submission: Submission,
+    submission: Sleeper<Submission>,
     token: Token,
     until: Option<u64>,
     fate: Fate,
     task: Open,
-}
-
-fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 struct Team<G> {
@@ -250,7 +249,7 @@ impl<G: Ground> World<G> {
     fn poll_line(&mut self) {
         let mut at = 0;
         while at < self.line.len() {
-            match poll(&mut self.line[at].submission) {
+            match self.line[at].submission.poll_if_woken() {
                 Poll::Pending => at += 1,
                 Poll::Ready(answer) => {
                     let waiter = self.line.remove(at).expect("just polled");
@@ -385,6 +384,7 @@ impl<G: Ground> World<G> {
         let until = patience.map(|patience| self.now + patience);
         let patience = patience.map(Duration::from_millis);
         if let Some(submission) = G::line_up(&self.pool, script, patience, &token) {
+            let submission = Sleeper::new(submission);
             self.line.push_back(InLine { submission, token, until, fate, task });
         }
     }
@@ -400,7 +400,7 @@ impl<G: Ground> World<G> {
         match G::line_up_member(&self.teams[team].group, script) {
             // Its token is the group's, so this one says whether that was cancelled.
             Some(submission) => {
-                let (token, until) = (Token::new(), None);
+                let (submission, token, until) = (Sleeper::new(submission), Token::new(), None);
                 self.line.push_back(InLine { submission, token, until, fate, task });
                 // It takes its slot with the first poll.
                 self.poll_line();
@@ -561,7 +561,8 @@ impl<G: Ground> World<G> {
     fn glance(&mut self, n: usize, detach: bool) {
         let Some(task) = self.open_task(n) else { return };
         let Some(handle) = &mut task.handle else { return };
-        assert!(poll(handle).is_pending(), "it has not ended");
+        let polled = Pin::new(handle).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "it has not ended");
         if detach {
             drop(task.handle.take());
         }
