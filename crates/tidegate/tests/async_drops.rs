@@ -66,8 +66,7 @@ fn hazard_68_a_task_with_all_there_is_is_dropped_at_every_await() {
 fn hazard_68_a_member_is_dropped_at_every_await() {
     let scene = async || {
         let mut world = World::full().await;
-        world.pool.resize(3).unwrap();
-        rest().await;
+        world.grow(3).await;
         let budget = Budget::new("one", 1);
         world.budgets.push(budget.clone());
         let group = world.pool.group().limit(1).budget(&budget, 1).start::<()>();
@@ -79,7 +78,7 @@ fn hazard_68_a_member_is_dropped_at_every_await() {
             Ok(())
         };
         group.try_submit(first).unwrap();
-        rest().await;
+        until("it runs", || world.pool.snapshot().running == 3).await;
         world.pool.try_spawn(world.gate.pass()).unwrap();
         // Takes the permit of the first as soon as that ends, and keeps it for a while.
         let passes = permit.pass();
@@ -440,14 +439,22 @@ fn hazard_19_a_shutdown_is_dropped_at_every_await_and_goes_on() {
                 let _held = held;
                 passes.await;
             };
-            world.pool.resize(2).unwrap();
-            rest().await;
+            world.grow(2).await;
             world.pool.try_spawn(behind).unwrap();
             let closing = world.pool.shutdown(how);
             let future = Box::pin(async move { closing.await.unwrap() });
+            let pool = world.pool.clone();
+            let stops = once("it stops what it has to", move || {
+                let now = pool.snapshot();
+                match how.mode() {
+                    Mode::Light => !late || now.running == 0,
+                    Mode::Soft => now.queued == 0,
+                    _ => now.queued + now.running == 0,
+                }
+            });
             let events = match late {
-                true => vec![nothing(), Event::Later(SECOND), world.gate.opens()],
-                false => vec![nothing(), world.gate.opens()],
+                true => vec![Event::Later(SECOND), stops, world.gate.opens()],
+                false => vec![stops, world.gate.opens()],
             };
             Scene { world, future, events }
         };

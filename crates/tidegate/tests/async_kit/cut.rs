@@ -19,10 +19,16 @@ pub(crate) enum Event {
     Now(Box<dyn FnOnce()>),
     /// So much of tokio's time passes.
     Later(Duration),
+    /// For what needs the supervisor, which a slow machine makes rest for a while.
+    Once(&'static str, Box<dyn Fn() -> bool>),
 }
 
 pub(crate) fn event(event: impl FnOnce() + 'static) -> Event {
     Event::Now(Box::new(event))
+}
+
+pub(crate) fn once(what: &'static str, fact: impl Fn() -> bool + 'static) -> Event {
+    Event::Once(what, Box::new(fact))
 }
 
 /// A future, and what happens between its polls.
@@ -94,6 +100,7 @@ pub(crate) async fn happens(event: Event) {
     match event {
         Event::Now(event) => event(),
         Event::Later(time) => tokio::time::advance(time).await,
+        Event::Once(what, fact) => until(what, fact).await,
     }
     rest().await;
 }

@@ -53,13 +53,19 @@ impl World {
         let builder = quiet("cut").workers(workers).queue(1).when_full(policy);
         let pool = builder.build_async().unwrap();
         let gate = Gate::new();
-        for _ in 0..workers {
+        for running in 1..=workers as u64 {
             pool.try_spawn(gate.pass()).unwrap();
-            rest().await;
+            until("it runs", || pool.snapshot().running == running).await;
         }
         pool.try_spawn(gate.pass()).unwrap();
         let (budgets, group) = (Vec::new(), None);
         World { pool, gate, budgets, group, work: Drops::default(), behind: Rc::default() }
+    }
+
+    /// With so many workers, what is queued runs as well.
+    pub(crate) async fn grow(&self, workers: usize) {
+        self.pool.resize(workers).unwrap();
+        until("the queue is empty", || self.pool.snapshot().queued == 0).await;
     }
 
     /// Work that is counted when it is dropped.
@@ -145,9 +151,9 @@ impl World {
         // As many as there are places, and one at a time.
         let gate_again = Gate::new();
         let now = pool.snapshot();
-        for _ in 0..now.workers {
+        for running in 1..=now.workers {
             pool.try_spawn(gate_again.pass()).expect("there is room");
-            rest().await;
+            until("it runs", || pool.snapshot().running == running).await;
         }
         for _ in 0..now.queue_capacity {
             pool.try_spawn(async {}).expect("there is room");
