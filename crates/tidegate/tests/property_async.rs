@@ -193,6 +193,11 @@ proptest! {
     ) {
         play::<Futures<Paused>>(workers, queue, steps, ending);
     }
+}
+
+proptest! {
+    // Each has threads to start, and to wait for.
+    #![proptest_config(ProptestConfig { cases: cases().div_ceil(5), ..ProptestConfig::default() })]
 
     #[test]
     fn a1_the_same_on_a_runtime_of_several_threads(
