@@ -112,10 +112,6 @@ impl futures_core::Stream for Numbers {
     }
 }
 
-async fn next<S: futures_core::Stream>(mut stream: std::pin::Pin<&mut S>) -> Option<S::Item> {
-    std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await
-}
-
 #[test]
 fn a_map_keeps_its_order_and_holds_its_source_back() {
     on_each(|| async {

@@ -2,11 +2,13 @@
 #![allow(dead_code, reason = "each file uses its part")]
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_core::Stream;
 use tidegate::{AsyncPool, Builder};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -46,6 +48,10 @@ impl Drop for Drops {
     }
 }
 
-pub(crate) fn poll_once<F: Future + ?Sized>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+pub(crate) fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+pub(crate) async fn next<S: Stream + ?Sized>(mut stream: Pin<&mut S>) -> Option<S::Item> {
+    std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await
 }
