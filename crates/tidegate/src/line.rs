@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn v3_a_poll_inside_a_poll_does_not_hide_it() {
-        let line = WorkerLine::new(WorkerId(0));
+        let line = WorkerLine::new(WorkerId(0), None);
         let (start, later) = (Ticks(1), Ticks(1).after(SECOND));
         let seen = || line.long_poll(SECOND, later);
         assert_eq!(seen(), None);

@@ -408,7 +408,10 @@ fn running_state(line: &WorkerLine, now: Ticks) -> Option<WorkerState> {
 fn long_poll(entry: &Entry, real_now: Ticks) -> Option<LongPoll> {
     let (cell, lasts) = entry.line.long_poll(LONG_POLL, real_now)?;
     let id = crate::settle::task_id(cell);
-    let given_up = || entry.stuck_in.iter().find(|task| task.id == id).map(|task| task.name);
+    let given_up = || match &entry.phase {
+        Phase::Stuck(tasks) => tasks.iter().find(|task| task.id == id).map(|task| task.name),
+        _ => None,
+    };
     let name = cell.name().or_else(given_up).unwrap_or("");
     Some(LongPoll { name, id, worker: entry.line.id, lasts })
 }

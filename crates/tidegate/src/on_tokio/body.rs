@@ -370,7 +370,7 @@ impl Started {
         }
         let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
         let (polled, at) = begun.span.twin().around(env.core, || {
-            let polled = run_code(env, begun.cell, || steps.step(&begun.cx, cx, &mut left));
+            let polled = run_code(env, begun.cx.cell(), || steps.step(&begun.cx, cx, &mut left));
             // Strict: what counts is when the future was ready.
             (polled, begun.cx.started().map(|_| env.core.clock.now()))
         });
@@ -417,7 +417,7 @@ impl Started {
 
     fn clear(&mut self, env: &RunEnv<'_>) -> Option<crate::panics::Panic> {
         let (begun, steps) = self.0.as_mut().parts();
-        run_code(env, begun.cell, || steps.clear()).err()
+        run_code(env, begun.cx.cell(), || steps.clear()).err()
     }
 
     /// # Safety
