@@ -29,6 +29,8 @@ mod watch;
 
 #[cfg(not(tidegate_loom))]
 mod admission;
+#[cfg(all(any(feature = "prometheus", feature = "top"), not(tidegate_loom)))]
+mod any_pool;
 #[cfg(not(tidegate_loom))]
 mod batch;
 #[cfg(not(tidegate_loom))]
@@ -194,6 +196,8 @@ mod worker;
 
 #[cfg(not(tidegate_loom))]
 mod public {
+    #[cfg(any(feature = "prometheus", feature = "top"))]
+    pub use crate::any_pool::AnyPool;
     pub use crate::batch::Batch;
     pub use crate::budget::{Acquire, Budget, BudgetError, Permit};
     pub use crate::builder::Builder;
