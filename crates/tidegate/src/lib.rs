@@ -32,6 +32,8 @@ mod admission;
 #[cfg(all(any(feature = "prometheus", feature = "top"), not(tidegate_loom)))]
 mod any_pool;
 #[cfg(not(tidegate_loom))]
+mod awaited;
+#[cfg(not(tidegate_loom))]
 mod batch;
 #[cfg(not(tidegate_loom))]
 mod budget;
@@ -118,6 +120,8 @@ mod order;
 #[cfg(not(tidegate_loom))]
 mod pace;
 #[cfg(not(tidegate_loom))]
+mod permits;
+#[cfg(not(tidegate_loom))]
 mod pool;
 #[cfg(not(tidegate_loom))]
 mod pot;
@@ -166,6 +170,8 @@ mod steer;
 #[cfg(not(tidegate_loom))]
 mod stream;
 #[cfg(not(tidegate_loom))]
+mod submit_async;
+#[cfg(not(tidegate_loom))]
 mod supervisor;
 #[cfg(not(tidegate_loom))]
 mod supply;
@@ -191,6 +197,8 @@ mod unobserved;
 mod wait_error;
 #[cfg(not(tidegate_loom))]
 mod waiting;
+#[cfg(not(tidegate_loom))]
+mod wake_ups;
 #[cfg(not(tidegate_loom))]
 mod worker;
 

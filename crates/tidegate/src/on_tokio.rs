@@ -17,11 +17,9 @@ mod driver;
 mod group;
 mod map;
 mod offer;
-mod permits;
 mod pool;
 mod task;
 mod time;
-mod wake_ups;
 mod worker;
 
 pub(crate) use body::{Nest, begin_queued};

@@ -19,7 +19,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
-use super::wake_ups::Alarms;
 use super::worker::{AsyncWorker, Blocking};
 use crate::clock::Ticks;
 use crate::core::{Core, Ending};
@@ -43,7 +42,6 @@ pub(crate) struct Runtime {
     handle: Handle,
     bell: Arc<Bell>,
     present: Arc<AtomicUsize>,
-    pub(crate) alarms: Alarms,
     /// What the supervisor keeps, and when it has to look again.
     sizing: Lock<Sizing>,
     next_look: Lock<Nap>,
@@ -123,7 +121,6 @@ impl Runtime {
             handle,
             bell: Arc::new(bell),
             present: Arc::default(),
-            alarms: Alarms::default(),
             sizing: Lock::default(),
             next_look: Lock::new(Nap::until(Ticks::NEVER)),
             blocking: None,
