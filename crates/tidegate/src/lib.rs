@@ -223,7 +223,8 @@ mod public {
     pub use crate::map_error::MapError;
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub use crate::on_tokio::{
-        AsyncCompletions, AsyncGroup, AsyncGroupBuilder, AsyncMap, AsyncPool, AsyncTask,
+        AsyncCompletions, AsyncGroup, AsyncGroupBuilder, AsyncMap, AsyncMapAsCompleted, AsyncPool,
+        AsyncTask,
     };
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};
