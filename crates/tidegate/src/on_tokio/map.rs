@@ -17,8 +17,10 @@ use super::pool::AsyncPool;
 use crate::admission::Patience;
 use crate::completed::InFlight;
 use crate::extras::Callback;
+use crate::first_failure::FirstFailure;
 use crate::handle::{CancelOnDrop, Handle};
 use crate::map_error::MapError;
+use crate::outcome::OutcomeKind;
 use crate::refused::{Reason, Refused};
 use crate::task::Offer;
 
@@ -79,6 +81,7 @@ impl AsyncPool {
             f,
             window: window.max(1),
             next_key: 0,
+            first_failure: Arc::default(),
             submitting: None,
             pulled_all: false,
             refused: None,
@@ -185,6 +188,7 @@ struct Feed<F, Fut, T, E> {
     f: F,
     window: usize,
     next_key: u64,
+    first_failure: Arc<FirstFailure>,
     /// One item that waits for room.
     submitting: Option<Submitting<Fut, T, E>>,
     /// There are no more, or no more are wanted.
@@ -219,6 +223,10 @@ where
         St: Stream,
         F: FnMut(St::Item) -> Fut,
     {
+        if self.first_failure.has_come() {
+            self.submitting = None;
+            self.pulled_all = true;
+        }
         if self.submitting.is_none() {
             if self.pulled_all || in_flight >= self.window {
                 return Poll::Ready(None);
@@ -230,8 +238,9 @@ where
             let (core, work) = (Arc::clone(self.pool.core()), Outcome((self.f)(item)));
             // As for closures: it waits for room whatever the policy, and inside the pool it
             // begins on top of the task that asks.
-            let (patience, on_outcome) = (Patience::Room, callback(self.next_key));
-            let offer = Offer { patience, on_outcome, ..Offer::default() };
+            let on_outcome = self.stops_the_rest(callback(self.next_key));
+            let patience = Patience::Room;
+            let offer = Offer { patience, on_outcome: Some(on_outcome), ..Offer::default() };
             self.submitting = Some(Box::pin(offer::submit(core, work, offer)));
         }
         let submitting = self.submitting.as_mut().expect("just made if there was none");
@@ -239,8 +248,12 @@ where
         self.submitting = None;
         match submitted {
             Ok(handle) => {
+                let key = self.next_key;
                 self.next_key += 1;
-                Poll::Ready(Some((self.next_key - 1, handle)))
+                if let Some(cell) = handle.cell() {
+                    self.first_failure.watch(key, cell, self.window);
+                }
+                Poll::Ready(Some((key, handle)))
             }
             Err(refused) => {
                 self.pulled_all = true;
@@ -248,6 +261,18 @@ where
                 Poll::Ready(None)
             }
         }
+    }
+
+    /// The next item's callback: a failure stops what is queued behind it, also while nobody
+    /// reads. It is told first, so that the reader finds it before those it stopped.
+    fn stops_the_rest(&self, tell: Option<Callback>) -> Callback {
+        let (key, first_failure) = (self.next_key, Arc::clone(&self.first_failure));
+        Box::new(move |summary| {
+            tell.into_iter().for_each(|tell| tell(summary));
+            if matches!(summary.kind, OutcomeKind::Failed | OutcomeKind::Panicked) {
+                first_failure.at(key);
+            }
+        })
     }
 
     /// The next result of those begun in order; None if there are none.
