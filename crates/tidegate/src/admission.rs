@@ -452,6 +452,9 @@ impl Core {
             Patience::Inline if self.config.worker_state.is_none() => return Err(Reason::Closed),
             Patience::Inline => return Err(self.held_up()),
             Patience::Room => (WhenFull::Wait, Inside::Refuse),
+            _ if offer.awaited && depth == 0 && self.config.when_full == WhenFull::CallerRuns => {
+                (WhenFull::Wait, Inside::Refuse)
+            }
             _ => (self.config.when_full, self.config.inside),
         };
         let may_wait = !matches!(offer.patience, Patience::Try | Patience::Probe);

@@ -34,6 +34,7 @@ use crate::times::Times;
 use crate::token::Token;
 use crate::trace::Said;
 use crate::unobserved::{StderrLimiter, Unobserved, UnobservedKind};
+use crate::wake_ups::Alarms;
 use crate::watch::Watch;
 
 // Bits of `Core::flags`, which workers read before each task.
@@ -55,6 +56,7 @@ pub(crate) struct Core {
     pub(crate) pace: Pace,
     pub(crate) limits: Limits,
     pub(crate) lobby: Lobby,
+    pub(crate) alarms: Alarms,
     pub(crate) ledger: Ledger,
     pub(crate) times: Times,
     /// What `diagnose` compares with.
@@ -130,6 +132,7 @@ impl Core {
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),
             lobby: Lobby::new(),
+            alarms: Alarms::default(),
             ledger: Ledger::default(),
             times: Times::default(),
             past: Past::default(),
@@ -246,7 +249,7 @@ impl Core {
 
     /// A place came free: whoever is first in line takes it.
     pub(crate) fn room_is_free(&self) {
-        if self.lobby.wake_first() {
+        if self.lobby.wake_first(&self.queue) {
             self.mind_the_turn();
         }
     }
@@ -256,6 +259,13 @@ impl Core {
     pub(crate) fn mind_the_turn(&self) {
         const TURN: std::time::Duration = std::time::Duration::from_millis(2);
         self.watch_limit(self.clock.now().after(TURN));
+    }
+
+    /// There may be room that nobody has taken.
+    pub(crate) fn pass_the_turn_on(&self) {
+        if self.lobby.pass_on(&self.queue) {
+            self.mind_the_turn();
+        }
     }
 
     pub(crate) fn wake_supervisor(&self) {

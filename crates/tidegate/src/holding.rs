@@ -103,7 +103,6 @@ impl<W: Run> Run for Holding<W> {
     }
 }
 
-#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
 impl<W> Holding<W> {
     pub(crate) fn new(work: W, hold: Hold) -> Holding<W> {
         Holding { work, hold: Arc::new(hold) }
@@ -113,6 +112,7 @@ impl<W> Holding<W> {
         &self.hold
     }
 
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) fn into_parts(self) -> (W, Arc<Hold>) {
         (self.work, self.hold)
     }
@@ -130,9 +130,9 @@ impl Core {
         let mut hold = Hold::default();
         match self.take_permits(&wants, &mut hold, offer) {
             Ok(()) => {
-                let hold = Arc::new(hold);
-                offer.hold = Arc::downgrade(&hold);
-                Ok(Holding { work, hold })
+                let held = Holding::new(work, hold);
+                offer.hold = Arc::downgrade(held.hold());
+                Ok(held)
             }
             Err(reason) => {
                 hold.refund();

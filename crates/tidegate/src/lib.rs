@@ -29,6 +29,10 @@ mod watch;
 
 #[cfg(not(tidegate_loom))]
 mod admission;
+#[cfg(all(any(feature = "prometheus", feature = "top"), not(tidegate_loom)))]
+mod any_pool;
+#[cfg(not(tidegate_loom))]
+mod awaited;
 #[cfg(not(tidegate_loom))]
 mod batch;
 #[cfg(not(tidegate_loom))]
@@ -116,6 +120,8 @@ mod order;
 #[cfg(not(tidegate_loom))]
 mod pace;
 #[cfg(not(tidegate_loom))]
+mod permits;
+#[cfg(not(tidegate_loom))]
 mod pool;
 #[cfg(not(tidegate_loom))]
 mod pot;
@@ -164,6 +170,8 @@ mod steer;
 #[cfg(not(tidegate_loom))]
 mod stream;
 #[cfg(not(tidegate_loom))]
+mod submit_async;
+#[cfg(not(tidegate_loom))]
 mod supervisor;
 #[cfg(not(tidegate_loom))]
 mod supply;
@@ -190,10 +198,14 @@ mod wait_error;
 #[cfg(not(tidegate_loom))]
 mod waiting;
 #[cfg(not(tidegate_loom))]
+mod wake_ups;
+#[cfg(not(tidegate_loom))]
 mod worker;
 
 #[cfg(not(tidegate_loom))]
 mod public {
+    #[cfg(any(feature = "prometheus", feature = "top"))]
+    pub use crate::any_pool::AnyPool;
     pub use crate::batch::Batch;
     pub use crate::budget::{Acquire, Budget, BudgetError, Permit};
     pub use crate::builder::Builder;
@@ -211,7 +223,8 @@ mod public {
     pub use crate::map_error::MapError;
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub use crate::on_tokio::{
-        AsyncCompletions, AsyncGroup, AsyncGroupBuilder, AsyncMap, AsyncPool, AsyncTask,
+        AsyncCompletions, AsyncGroup, AsyncGroupBuilder, AsyncMap, AsyncMapAsCompleted, AsyncPool,
+        AsyncTask,
     };
     pub use crate::order::{Drain, shutdown_in_order};
     pub use crate::outcome::{Cause, OutcomeKind, Stop, Summary, TaskError, TimedOut};

@@ -57,7 +57,8 @@ struct Waiter {
 #[derive(Clone, Debug)]
 enum Who {
     Thread(Arc<Parker>),
-    Future(Waker),
+    /// Counted: cloning a waker is user code, and we hold the lock.
+    Future(Arc<Waker>),
 }
 
 impl Who {
@@ -65,7 +66,10 @@ impl Who {
         match self {
             Who::Thread(parker) => parker.unpark(),
             // A waker of the user may panic (hazard 83).
-            Who::Future(waker) => drop(crate::panics::quietly(|| waker.wake())),
+            Who::Future(waker) => drop(crate::panics::quietly(move || {
+                waker.wake_by_ref();
+                drop(waker);
+            })),
         }
     }
 }
@@ -92,6 +96,10 @@ impl Lobby {
         self.waiting.load(Relaxed)
     }
 
+    pub(crate) fn has_futures(&self) -> bool {
+        self.waiting() != 0 && self.line.lock().futures > 0
+    }
+
     /// A taker made room. Cheap when nobody waits. True: as for `wake_first`.
     #[inline(always)]
     pub(crate) fn room_made(&self, queue: &Queue) -> bool {
@@ -105,12 +113,12 @@ impl Lobby {
         let worth_it = bound < HYSTERESIS_FROM
             || (queue.head() & 31 == 0 && queue.room() >= bound / 2)
             || self.line.lock().futures > 0;
-        worth_it && self.wake_first()
+        worth_it && self.wake_first(queue)
     }
 
     /// Regardless of hysteresis: the takers have nothing left to do. True: a future was woken,
-    /// others wait behind it, and nobody knows whether it will be polled.
-    pub(crate) fn wake_first(&self) -> bool {
+    /// others wait behind it or are kept out for it, and nobody knows whether it will be polled.
+    pub(crate) fn wake_first(&self, queue: &Queue) -> bool {
         if self.waiting.load(SeqCst) == 0 {
             return false;
         }
@@ -120,7 +128,7 @@ impl Lobby {
         };
         let is_future = matches!(first, Some(Who::Future(_)));
         first.into_iter().for_each(Who::wake);
-        is_future && !alone
+        is_future && (!alone || queue.is_reserved())
     }
 
     pub(crate) fn wake_all(&self) {
@@ -136,6 +144,9 @@ impl Lobby {
         let (next, more) = {
             let mut line = self.line.lock();
             let told = line.waiters.front().is_some_and(|w| matches!(w.who, Who::Future(_)));
+            if told {
+                queue.reserve(false); // nobody is kept out for one that does not come
+            }
             let mut waiting = line.waiters.iter_mut().skip(1).filter(|w| !w.has_turn);
             let next = waiting.next().filter(|_| told).map(|waiter| {
                 waiter.has_turn = true;
@@ -178,10 +189,7 @@ impl Lobby {
             }
             // Only the first takes room.
             if first {
-                let since = *first_since.get_or_insert_with(|| queue.tickets());
-                if queue.tickets() - since >= queue.bound().max(1) {
-                    queue.reserve(true);
-                }
+                insist(queue, &mut first_since);
                 match push(standing) {
                     Ok(()) => break Waited::Admitted,
                     Err(NoRoom::Closed) => break Waited::Closed,
@@ -233,15 +241,13 @@ impl Lobby {
     }
 
     /// A future queues up.
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     pub(crate) fn join_future(&self, waker: &Waker) -> u64 {
-        self.join(Who::Future(waker.clone()))
+        self.join(Who::Future(Arc::new(waker.clone())))
     }
 
-    /// It was polled again.
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    /// It is polled by somebody else.
     pub(crate) fn update(&self, number: u64, waker: &Waker) {
-        let who = Who::Future(waker.clone());
+        let who = Who::Future(Arc::new(waker.clone()));
         let mut line = self.line.lock();
         let found = line.waiters.iter_mut().find(|waiter| waiter.number == number);
         let old = found.map(|waiter| std::mem::replace(&mut waiter.who, who));
@@ -277,8 +283,10 @@ impl Lobby {
             if gone.as_ref().is_some_and(|gone| matches!(gone.who, Who::Future(_))) {
                 line.futures -= 1;
             }
-            let next = if at == Some(0) {
+            if at == Some(0) || gone.as_ref().is_some_and(|gone| gone.has_turn) {
                 queue.reserve(false);
+            }
+            let next = if at == Some(0) {
                 line.waiters.front().map(|next| next.who.clone())
             } else {
                 None
@@ -287,5 +295,14 @@ impl Lobby {
         };
         next.into_iter().for_each(Who::wake);
         drop(gone); // a waker is user code
+    }
+}
+
+/// Keeps room for whoever has had its turn since so many tickets, if newcomers have gone by often
+/// enough.
+pub(crate) fn insist(queue: &Queue, since: &mut Option<u64>) {
+    let since = *since.get_or_insert_with(|| queue.tickets());
+    if queue.tickets() - since >= queue.bound().max(1) {
+        queue.reserve(true);
     }
 }

@@ -5,8 +5,8 @@
 //!  worker.rs  a worker that is a future                   (worker.rs, lot.rs)
 //!  driver.rs  supervisor and reaper on the runtime,       (supervisor.rs, reaper.rs)
 //!             and the thread that watches the runtime
-//!  offer.rs   submissions that are awaited                (admission.rs, lobby.rs)
-//!  pool.rs, task.rs, group.rs, map.rs: what users see
+//!  offer.rs   submissions of futures                      (awaited.rs, lobby.rs)
+//!  pool.rs, task.rs, group.rs, map.rs, stream.rs: what users see
 //! ```
 //!
 //! On the right: what decides, and is shared with pools on threads. What is here starts, polls,
@@ -17,11 +17,10 @@ mod driver;
 mod group;
 mod map;
 mod offer;
-mod permits;
 mod pool;
+mod stream;
 mod task;
 mod time;
-mod wake_ups;
 mod worker;
 
 pub(crate) use body::{Nest, begin_queued};
@@ -30,6 +29,7 @@ pub(crate) use time::TokioTime;
 pub(crate) use worker::wake_runner;
 
 pub use group::{AsyncGroup, AsyncGroupBuilder};
-pub use map::{AsyncCompletions, AsyncMap};
+pub use map::{AsyncMap, AsyncMapAsCompleted};
 pub use pool::AsyncPool;
+pub use stream::AsyncCompletions;
 pub use task::AsyncTask;

@@ -26,11 +26,25 @@ impl<S> Drain for Pool<S> {
     }
 }
 
+/// As a pool of threads: the call blocks, so not on a thread that its runtime needs.
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+impl Drain for crate::on_tokio::AsyncPool {
+    fn drain(&self, limit: Duration, grace: Duration) -> Result<Report, ShutdownError> {
+        self.as_ref().drain(limit, grace)
+    }
+
+    fn grace(&self) -> Duration {
+        self.as_ref().grace()
+    }
+}
+
 /// Drains each in turn, in the order given: producers first. All of them share `within`;
 /// each gets the time left divided by the number left, so a slow first one can't leave the
 /// last with none. A pool that overruns its share turns Hard and may take of the one grace
 /// that all have on top of `within`: the longest of theirs. If one can't be drained (inside
 /// one of its own tasks), those after it are left alone and get the same error.
+///
+/// It blocks. Pools of futures can be among them; on a runtime, call it in `spawn_blocking`.
 ///
 /// ```
 /// use std::time::Duration;

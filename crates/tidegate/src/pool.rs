@@ -51,8 +51,9 @@ pub struct Pool<S = ()> {
     state: PhantomData<fn(&mut S)>,
 }
 
-/// Dropped with the last `Pool`.
-pub(crate) struct Owner {
+/// Dropped with the last `Pool`. Public in name only, for the sealed `AnyPool`.
+#[allow(unreachable_pub, missing_debug_implementations, reason = "nobody can name it")]
+pub struct Owner {
     core: Arc<Core>,
     // The parent token's listener goes with us.
     _parent: Option<Registration>,
@@ -75,7 +76,7 @@ impl<S> Pool<S> {
         &self.owner.core
     }
 
-    #[cfg(feature = "prometheus")]
+    #[cfg(any(feature = "prometheus", feature = "top"))]
     pub(crate) fn owner(&self) -> &Arc<Owner> {
         &self.owner
     }
@@ -401,6 +402,13 @@ impl fmt::Debug for ShutdownFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let over = self.ending.report.get().is_some();
         f.debug_struct("ShutdownFuture").field("over", &over).field("error", &self.error).finish()
+    }
+}
+
+#[cfg(any(feature = "prometheus", feature = "top"))]
+impl Owner {
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 }
 

@@ -12,9 +12,10 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::any_pool::AnyPool;
 use crate::budget::{Budget, WeakBudget};
 use crate::core::Core;
-use crate::pool::{Owner, Pool};
+use crate::pool::Owner;
 use crate::snapshot::{PoolState, Snapshot};
 use crate::sync::Lock;
 
@@ -39,14 +40,14 @@ use page::{Page, clean};
 ///
 /// Every series carries the name of its pool or budget, and two that live at once cannot have
 /// the same: [`add`](Exporter::add) refuses the second. It keeps nothing alive. A pool is shown
-/// until its last [`Pool`] is dropped and what it had accepted has drained.
+/// until its last [`Pool`](crate::Pool) is dropped and what it had accepted has drained.
 ///
 /// The number of series is bounded: 103 per pool, 18 more for each name of a task, of which 65
 /// are kept apart (64, and `other`): at most 1,273. A budget has 5.
 ///
 /// `ops/` in the repository has alert rules and a Grafana dashboard for these names.
 ///
-/// Clones are the same exporter. Price: a [`snapshot`](Pool::snapshot) of each pool for a page;
+/// Clones are the same exporter. Price: a [`snapshot`](crate::Pool::snapshot) of each pool for a page;
 /// nothing in between.
 #[derive(Clone, Default)]
 pub struct Exporter {
@@ -84,14 +85,15 @@ impl Exporter {
 
     /// Shows a pool from now on. Refused if another one of that name is there and has not
     /// stopped; adding the same pool again changes nothing.
-    pub fn add<S>(&self, pool: &Pool<S>) -> Result<(), NameTaken> {
-        let name = clean(pool.name());
+    pub fn add<P: AnyPool + ?Sized>(&self, pool: &P) -> Result<(), NameTaken> {
+        let (owner, core) = (pool.owner(), pool.owner().core());
+        let name = clean(&core.name);
         // Dropped after the lock: what was shared last may run destructors of hooks.
         let held;
         let mut shown = self.shown.lock();
         if let Some(at) = shown.pools.iter().position(|entry| *entry.name == *name) {
             let entry = &shown.pools[at];
-            if std::ptr::eq(entry.core.as_ptr(), Arc::as_ptr(pool.core())) {
+            if std::ptr::eq(entry.core.as_ptr(), Arc::as_ptr(core)) {
                 return Ok(());
             }
             held = entry.core.upgrade();
@@ -103,8 +105,8 @@ impl Exporter {
         }
         shown.pools.push(PoolEntry {
             name: name.into(),
-            owner: Arc::downgrade(pool.owner()),
-            core: Arc::downgrade(pool.core()),
+            owner: Arc::downgrade(owner),
+            core: Arc::downgrade(core),
             floor: Arc::default(),
         });
         Ok(())

@@ -284,6 +284,10 @@ impl Queue {
         self.bound == 0 && self.suspended.load(SeqCst)
     }
 
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reserved.load(SeqCst)
+    }
+
     /// Keeps room for the first in line, or stops keeping it.
     pub(crate) fn reserve(&self, on: bool) {
         self.reserved.store(on, SeqCst);

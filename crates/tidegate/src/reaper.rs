@@ -6,11 +6,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::Core;
+use crate::event::wake_quietly;
 use crate::frames;
 use crate::ids::{TaskId, WorkerId};
 use crate::life::CellRef;
@@ -33,6 +35,12 @@ pub(crate) enum Chore {
     WorkerFailed(WorkerId, String),
     Tell(News),
     CancelToken(Token),
+    /// Futures whose time to wait is up.
+    Wake(Vec<Waker>),
+    /// For a future that waits for room.
+    RoomIsFree,
+    /// For futures that wait for room: the first was told and has not come.
+    PassOn,
 }
 
 #[derive(Debug, Default)]
@@ -208,6 +216,9 @@ impl Core {
             Chore::WorkerFailed(worker, cause) => self.worker_failed(worker, &cause),
             Chore::Tell(news) => trace::tell(self, news),
             Chore::CancelToken(token) => token.cancel(),
+            Chore::Wake(wakers) => wake_quietly(wakers),
+            Chore::RoomIsFree => self.room_is_free(),
+            Chore::PassOn => self.pass_the_turn_on(),
         }
     }
 }

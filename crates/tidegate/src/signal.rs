@@ -105,6 +105,15 @@ impl<S: 'static> Pool<S> {
     }
 }
 
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+impl crate::on_tokio::AsyncPool {
+    /// As [`Pool::shutdown_on_signals`]. `main` then waits as usual: `pool.shutdown(how).await`
+    /// returns the same report.
+    pub fn shutdown_on_signals(&self, how: Shutdown) -> io::Result<SignalGuard> {
+        self.as_ref().shutdown_on_signals(how)
+    }
+}
+
 impl Drop for SignalGuard {
     fn drop(&mut self) {
         give_back(&self.by_default);

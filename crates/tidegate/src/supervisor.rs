@@ -162,10 +162,15 @@ impl Core {
                 expired.push(cell);
             }
         });
+        // Wakers are user code. One that joins later looks for itself.
+        let futures_wait = self.lobby.has_futures();
         for cell in expired {
             if cell.claim_queued(Cause::Timeout).is_some() {
                 self.queue.give_credit();
-                self.room_is_free();
+                match futures_wait {
+                    true => chores.push(Chore::RoomIsFree),
+                    false => self.room_is_free(),
+                }
                 let kind = Kind::TimedOutInQueue;
                 chores.push(Chore::Unstarted(Item::Cell(cell), kind, Cause::Timeout));
             }
@@ -180,9 +185,13 @@ impl Core {
                 }
             }
         }
-        next = next.min(self.driver.wake_overdue(now));
-        if self.lobby.pass_on(&self.queue) {
-            self.mind_the_turn();
+        let (overdue, next_alarm) = self.alarms.due(now);
+        next = next.min(next_alarm);
+        if !overdue.is_empty() {
+            chores.push(Chore::Wake(overdue));
+        }
+        if self.lobby.has_futures() && self.queue.room() > 0 {
+            chores.push(Chore::PassOn);
         }
         // A manual clock may be moved meanwhile; that says nothing about the look.
         let took =

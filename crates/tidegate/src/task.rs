@@ -45,6 +45,8 @@ pub(crate) struct Offer<'t> {
     pub(crate) waited: Duration,
     /// Until when to wait for room, once a wait for budgets has begun.
     pub(crate) give_up_at: Option<Ticks>,
+    /// A closure that a future offers: outside the pool it does not run there, but waits.
+    pub(crate) awaited: bool,
     /// A scoped task.
     pub(crate) borrows: bool,
     /// Budgets to take first; None once they are.
@@ -69,6 +71,7 @@ impl Default for Offer<'_> {
             until: None,
             waited: Duration::ZERO,
             give_up_at: None,
+            awaited: false,
             borrows: false,
             wants: None,
             hold: Weak::new(),
@@ -248,6 +251,10 @@ impl<'p, S: 'static> Task<'p, S> {
             None => pool.spawn_work(work, offer),
             Some(_) => pool.spawn_work(pool.core().hold(work, &mut offer)?, offer),
         }
+    }
+
+    pub(crate) fn into_parts(self) -> (&'p Pool<S>, Offer<'p>) {
+        (self.pool, self.offer)
     }
 
     fn trying(mut self) -> Self {

@@ -14,8 +14,9 @@ impl Builder<()> {
     /// Outcomes, counters, limits, tokens and panics are those of any pool; tasks count as
     /// [`on_caller`](Snapshot::on_caller). Workers, queue and policy that were set do not count:
     /// it is a `queue(0)` pool with [`WhenFull::CallerRuns`] and one worker, paused for good. So
-    /// what never waits (`try_submit`) is refused as `Full`, and a [`map`](Pool::map), which
-    /// waits for a worker, would wait until a [`resume`](Pool::resume).
+    /// what never waits (`try_submit`) is refused as `Full`, and what waits for a worker, a
+    /// [`map`](Pool::map) or a [`submit_async`](Pool::submit_async), would wait until a
+    /// [`resume`](Pool::resume).
     ///
     /// ```
     /// use tidegate::Pool;

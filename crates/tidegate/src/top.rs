@@ -12,16 +12,16 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::any_pool::AnyPool;
 use crate::core::Core;
 use crate::histogram::Histogram;
-use crate::pool::Pool;
 use crate::snapshot::{PoolState, Snapshot, WorkerState};
 
 /// A live view of the pools of this process, in a terminal.
 ///
 /// For each pool: how full its queue is, what its workers do, what comes and goes per second,
 /// how long tasks wait and run, which task runs the longest, and what
-/// [`diagnose`](Pool::diagnose) makes of it. It holds no pool alive, and one that has gone
+/// [`diagnose`](crate::Pool::diagnose) makes of it. It holds no pool alive, and one that has gone
 /// disappears. Where it is drawn is [`run`](Top::run)'s matter; [`frame`](Top::frame) is text
 /// for any place.
 ///
@@ -52,9 +52,10 @@ impl Top {
     }
 
     /// Shows this pool as well.
-    pub fn add<S>(&mut self, pool: &Pool<S>) {
+    pub fn add<P: AnyPool + ?Sized>(&mut self, pool: &P) {
+        let core = pool.owner().core();
         self.had_any = true;
-        self.pools.push((Arc::downgrade(pool.core()), pool.core().snapshot()));
+        self.pools.push((Arc::downgrade(core), core.snapshot()));
     }
 
     /// The pools as text of this many columns; rates are since the last frame.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
-use tidegate::{AsyncPool, Reason, Shutdown, TaskError};
+use tidegate::{AsyncPool, MapError, Reason, Shutdown, TaskError};
 use tokio::sync::Notify;
 
 mod async_kit;
@@ -139,6 +139,183 @@ fn a_map_keeps_its_order_and_holds_its_source_back() {
         assert!(next(fails.as_mut()).await.is_none(), "the first error ends it");
         pool.wait_idle().await;
         pool.snapshot().check().unwrap();
+    });
+}
+
+/// Gates that are opened one by one: item `n` waits at the `n`th.
+fn gates(count: usize) -> Vec<Arc<Notify>> {
+    (0..count).map(|_| Arc::default()).collect()
+}
+
+#[test]
+fn g3_a_map_as_completed_gives_what_is_ready_and_holds_its_source_back() {
+    on_each(|| async {
+        let pool = quiet("map").workers(4).queue(8).build_async().unwrap();
+        let (pulled, gates) = (Arc::new(AtomicUsize::new(0)), gates(6));
+        let numbers = Numbers(Arc::clone(&pulled), 6);
+        let own = gates.clone();
+        let map = pool.map(numbers, 3, move |n| {
+            let gate = Arc::clone(&own[n]);
+            async move {
+                gate.notified().await;
+                Ok::<_, ()>(n * n)
+            }
+        });
+        let mut squares = pin!(map.as_completed());
+        assert!(poll_once(pin!(next(squares.as_mut()))).is_pending());
+        let mut given = Vec::new();
+        for (at, n) in [2, 1, 4, 3, 0, 5].into_iter().enumerate() {
+            assert_eq!(pulled.load(SeqCst), (at + 3).min(7), "the window holds the source back");
+            gates[n].notify_one();
+            let (number, square) = next(squares.as_mut()).await.unwrap();
+            given.push((number, square.unwrap()));
+            // It pulls when it is asked for more.
+            assert!(at == 5 || poll_once(pin!(next(squares.as_mut()))).is_pending());
+        }
+        assert_eq!(given, [(2, 4), (1, 1), (4, 16), (3, 9), (0, 0), (5, 25)]);
+        assert!(next(squares.as_mut()).await.is_none());
+        assert!(next(squares.as_mut()).await.is_none(), "and stays over");
+        pool.wait_idle().await;
+        pool.assert_drained();
+    });
+}
+
+#[test]
+fn g3_the_first_error_or_panic_ends_a_map_as_completed() {
+    for panics in [false, true] {
+        on_each(|| async {
+            let pool = quiet("map").workers(2).queue(8).build_async().unwrap();
+            let (pulled, drops) = (Arc::new(AtomicUsize::new(0)), Drops::default());
+            let numbers = Numbers(Arc::clone(&pulled), 100);
+            let own = drops.clone();
+            let map = pool.map(numbers, 4, move |n| {
+                let captured = own.clone();
+                async move {
+                    if n != 1 {
+                        pending::<()>().await;
+                    }
+                    drop(captured);
+                    assert!(!panics, "on purpose");
+                    Err::<(), _>("one")
+                }
+            });
+            let mut fails = pin!(map.as_completed());
+            let (number, outcome) = next(fails.as_mut()).await.unwrap();
+            assert_eq!(number, 1);
+            match outcome.unwrap_err() {
+                MapError::Task(error) => {
+                    assert!(if panics { error.is_panicked() } else { error.is_failed() })
+                }
+                other => panic!("{other:?}"),
+            }
+            assert!(next(fails.as_mut()).await.is_none());
+            pool.wait_idle().await; // the others would wait for ever
+            let now = pool.snapshot();
+            let pulled = pulled.load(SeqCst);
+            assert!((2..=4).contains(&pulled), "{pulled}: no more once it has failed");
+            assert_eq!(now.cancelled, pulled as u64 - 1);
+            assert_eq!(drops.0.load(SeqCst), pulled);
+        });
+    }
+}
+
+#[test]
+fn g3_a_failure_stops_what_is_queued_behind_it_while_nobody_reads() {
+    async fn stops<M: futures_core::Stream>(pool: &AsyncPool, map: M) {
+        let mut map = pin!(map);
+        pool.pause();
+        assert!(poll_once(pin!(next(map.as_mut()))).is_pending());
+        pool.resume();
+        pool.wait_idle().await;
+        let now = pool.snapshot();
+        assert_eq!((now.failed, now.cancelled, now.completed), (1, 3, 0));
+        assert!(next(map.as_mut()).await.is_some(), "the failure");
+        assert!(next(map.as_mut()).await.is_none());
+    }
+    on_each(|| async {
+        let pool = || quiet("map").workers(1).queue(8).build_async().unwrap();
+        let fail = |n| async move { if n == 0 { Err(n) } else { Ok(()) } };
+        let numbers = || Numbers(Arc::default(), 100);
+        let (one, other) = (pool(), pool());
+        stops(&one, one.map(numbers(), 4, fail)).await;
+        stops(&other, other.map(numbers(), 4, fail).as_completed()).await;
+    });
+}
+
+#[test]
+fn a_map_as_completed_that_is_dropped_cancels_what_is_in_flight() {
+    on_each(|| async {
+        let pool = quiet("map").workers(1).queue(1).build_async().unwrap();
+        let drops = Drops::default();
+        let own = drops.clone();
+        let map = pool.map(Numbers(Arc::default(), 100), 5, move |_| {
+            let captured = own.clone();
+            async move {
+                pending::<()>().await;
+                drop(captured);
+                Ok::<_, ()>(())
+            }
+        });
+        {
+            let mut stuck = Box::pin(map.as_completed());
+            let now = || pool.snapshot();
+            while now().running == 0 || now().queued == 0 || now().waiting_submitters == 0 {
+                assert!(poll_once(pin!(next(stuck.as_mut()))).is_pending());
+                tokio::task::yield_now().await;
+            }
+        }
+        pool.wait_idle().await;
+        let now = pool.snapshot();
+        assert_eq!((now.accepted, now.cancelled, now.waiting_submitters), (2, 2, 0));
+        assert_eq!(drops.0.load(SeqCst), 4, "running, queued, in line; and the map's own");
+    });
+}
+
+/// A map that has begun in order goes on as completed, and one whose pool closes gives what was
+/// accepted before it says so.
+#[test]
+fn a_map_changes_its_order_and_outlives_the_door() {
+    on_each(|| async {
+        let pool = quiet("map").workers(1).queue(4).build_async().unwrap();
+        let map = pool.map(Numbers(Arc::default(), 100), 2, |n| async move { Ok::<_, ()>(n) });
+        let mut in_order = map;
+        assert_eq!(next(pin!(&mut in_order)).await.unwrap().unwrap(), 0);
+        let mut any = in_order.as_completed();
+        for n in 1..10 {
+            assert_eq!(next(pin!(&mut any)).await.unwrap().1.unwrap(), n);
+        }
+        pool.close();
+        let mut last = 9;
+        let refused = loop {
+            match next(pin!(&mut any)).await.unwrap() {
+                (n, Ok(value)) => {
+                    assert_eq!((n, value), (last + 1, last + 1));
+                    last = n;
+                }
+                (n, Err(error)) => break (n, error),
+            }
+        };
+        assert!(matches!(refused, (n, MapError::Refused(Reason::Closed)) if n == last + 1));
+        assert!(next(pin!(&mut any)).await.is_none());
+        assert_eq!(pool.snapshot().accepted, last as u64 + 1, "nothing accepted is lost");
+    });
+}
+
+#[test]
+fn r9_a_map_as_completed_inside_the_pool_needs_no_other_worker() {
+    on_each(|| async {
+        let pool = quiet("inside").workers(1).queue(1).build_async().unwrap();
+        let own = pool.clone();
+        let sum = pool.submit(async move {
+            let map = own.map(Numbers(Arc::default(), 20), 4, |n| async move { Ok::<_, ()>(n) });
+            let mut map = pin!(map.as_completed());
+            let mut sum = 0;
+            while let Some((_, value)) = next(map.as_mut()).await {
+                sum += value.unwrap();
+            }
+            sum
+        });
+        assert_eq!(sum.await.unwrap().await.unwrap(), 190);
     });
 }
 

@@ -39,7 +39,7 @@ fn hazard_20_signals_shut_down_from_wherever_they_interrupt() {
 
     // A second signal turns it Hard: a task that ends only when told does end.
     let pool = Pool::builder("signal").workers(1).build().unwrap();
-    let _guard = pool.shutdown_on_signals(Shutdown::light()).unwrap();
+    let guard = pool.shutdown_on_signals(Shutdown::light()).unwrap();
     let (entered, inside) = mpsc::channel();
     let endless = pool
         .task("endless")
@@ -58,6 +58,26 @@ fn hazard_20_signals_shut_down_from_wherever_they_interrupt() {
     let report = pool.shutdown(Shutdown::light()).unwrap();
     assert_eq!((report.mode, report.complete), (Mode::Hard, true), "{report}");
     assert!(matches!(endless.wait(), Err(WaitError::Task(TaskError::Cancelled { .. }))));
+    drop(guard);
+
+    #[cfg(feature = "tokio")]
+    a_pool_of_futures_too();
+}
+
+#[cfg(feature = "tokio")]
+fn a_pool_of_futures_too() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let pool = tidegate::AsyncPool::builder("signal").workers(1).build_async().unwrap();
+        let _guard = pool.shutdown_on_signals(Shutdown::soft()).unwrap();
+        let short = pool.submit(tokio::task::yield_now()).await.unwrap();
+        tokio::task::yield_now().await; // it has begun
+        raise(SIGTERM).unwrap();
+        pool.closed().cancelled().await;
+        short.await.unwrap();
+        let report = pool.shutdown(Shutdown::light()).await.unwrap();
+        assert!(report.is_success() && report.mode == Mode::Soft, "{report}");
+    });
 }
 
 /// Played by a child process: drops its guard, or takes two signals, then one more.

@@ -104,7 +104,7 @@ async fn serve(
 
 fn router(pool: &AsyncPool) -> Result<Router, NameTaken> {
     let exporter = Exporter::new();
-    exporter.add(pool.as_ref())?;
+    exporter.add(pool)?;
     let pooled = PoolLayer::new(pool.clone()).name("work");
     let pool = pool.clone();
     // Only the work is behind the pool: a full one can still be looked at.

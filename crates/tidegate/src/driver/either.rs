@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::clock::Ticks;
 use crate::core::Core;
 use crate::life::CellRef;
 use crate::line::WorkerLine;
@@ -62,11 +61,6 @@ impl Driver {
         if let Some(runtime) = &self.0 {
             runtime.ring();
         }
-    }
-
-    /// Wakes futures whose time to wait is up; when the next one's is.
-    pub(crate) fn wake_overdue(&self, now: Ticks) -> Ticks {
-        self.0.as_ref().map_or(Ticks::NEVER, |runtime| runtime.alarms.ring(now))
     }
 
     /// Of a pool of futures.

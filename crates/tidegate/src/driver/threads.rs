@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::clock::Ticks;
 use crate::core::Core;
 use crate::life::CellRef;
 use crate::line::WorkerLine;
@@ -42,9 +41,6 @@ impl Driver {
         false
     }
     pub(crate) fn ring(&self) {}
-    pub(crate) fn wake_overdue(&self, _: Ticks) -> Ticks {
-        Ticks::NEVER
-    }
     pub(crate) fn present(&self) -> usize {
         0
     }

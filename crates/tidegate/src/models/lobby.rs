@@ -64,7 +64,7 @@ fn a_waiter_hears_of_a_cancelled_task() {
             [hall] hall.wait_for_room(1),
             [hall] {
                 assert!(cancel(&hall.queue, life));
-                hall.lobby.wake_first();
+                hall.lobby.wake_first(&hall.queue);
             },
         );
         assert_eq!(waited, Waited::Admitted);

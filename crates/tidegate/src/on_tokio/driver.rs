@@ -19,7 +19,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
-use super::wake_ups::Alarms;
 use super::worker::{AsyncWorker, Blocking};
 use crate::clock::Ticks;
 use crate::core::{Core, Ending};
@@ -42,7 +41,6 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Runtime {
     handle: Handle,
     bell: Arc<Bell>,
-    pub(crate) alarms: Alarms,
     /// What the supervisor keeps, and when it has to look again.
     sizing: Lock<Sizing>,
     next_look: Lock<Nap>,
@@ -121,7 +119,6 @@ impl Runtime {
         Runtime {
             handle,
             bell: Arc::new(bell),
-            alarms: Alarms::default(),
             sizing: Lock::default(),
             next_look: Lock::new(Nap::until(Ticks::NEVER)),
             blocking: None,

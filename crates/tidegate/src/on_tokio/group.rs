@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::body::{Member, Outcome};
 use super::offer;
 use super::pool::AsyncPool;
-use super::wake_ups::WakeUps;
 use crate::admission::Patience;
 use crate::budget::Budget;
 use crate::core::Core;
@@ -21,6 +20,7 @@ use crate::members::Members;
 use crate::refused::{Reason, Refused};
 use crate::roll::Roll;
 use crate::token::Token;
+use crate::wake_ups::WakeUps;
 
 /// Settings of an [`AsyncGroup`], from [`AsyncPool::group`].
 #[derive(Debug)]

@@ -272,6 +272,11 @@ impl AsyncPool {
         self.pool.diagnose()
     }
 
+    /// The same since a snapshot of yours; see [`Pool::diagnose_since`].
+    pub fn diagnose_since(&self, earlier: &Snapshot) -> Diagnosis {
+        self.pool.diagnose_since(earlier)
+    }
+
     /// Cancels the task with this id; see [`Pool::cancel_task`].
     pub fn cancel_task(&self, id: TaskId) -> bool {
         self.pool.cancel_task(id)
@@ -294,7 +299,7 @@ impl AsyncPool {
 }
 
 impl AsRef<Pool> for AsyncPool {
-    /// The pool behind it, for what only looks: [`Top`](crate::Pool), exporters.
+    /// The pool behind it, for code of yours that takes a [`Pool`] to look at it.
     fn as_ref(&self) -> &Pool {
         &self.pool
     }

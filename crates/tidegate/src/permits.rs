@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::wake_ups::WakeUps;
 use crate::clock::Ticks;
 use crate::core::Core;
 use crate::holding::{Hold, Holding, Wants};
@@ -16,6 +15,7 @@ use crate::refused::{Reason, Refused};
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::Offer;
 use crate::token::Token;
+use crate::wake_ups::WakeUps;
 
 /// Ready with the work and its share. Dropped before that, it gives everything back.
 pub(crate) struct Permits<'t, W: Work> {

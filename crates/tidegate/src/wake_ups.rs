@@ -5,7 +5,6 @@ use std::task::Waker;
 
 use crate::clock::Ticks;
 use crate::core::Core;
-use crate::event::wake_quietly;
 use crate::sync::Lock;
 use crate::token::{Listener, Registration, Token};
 
@@ -41,7 +40,7 @@ impl WakeUps {
     }
 }
 
-/// Futures that wait until a time of the pool's clock: the supervisor wakes them.
+/// Futures that wait until a time of the pool's clock: the supervisor sees to it.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
     set: Lock<(u64, Vec<(u64, Ticks, Waker)>)>,
@@ -53,14 +52,13 @@ struct Alarm {
 }
 
 impl Alarms {
-    /// Wakes those whose time has come; when the next one's is.
-    pub(crate) fn ring(&self, now: Ticks) -> Ticks {
+    /// Those whose time has come, to be woken; when the next one's is.
+    pub(crate) fn due(&self, now: Ticks) -> (Vec<Waker>, Ticks) {
         let mut set = self.set.lock();
-        let due: Vec<_> = set.1.extract_if(.., |(_, at, _)| *at <= now).collect();
+        let due =
+            set.1.extract_if(.., |(_, at, _)| *at <= now).map(|(_, _, waker)| waker).collect();
         let next = set.1.iter().map(|(_, at, _)| *at).min();
-        drop(set);
-        wake_quietly(due.into_iter().map(|(_, _, waker)| waker));
-        next.unwrap_or(Ticks::NEVER)
+        (due, next.unwrap_or(Ticks::NEVER))
     }
 }
 
@@ -71,7 +69,7 @@ impl Alarm {
         }
         let waker = waker.clone(); // user code: before the lock
         let number = {
-            let mut set = core.driver.runtime().alarms.set.lock();
+            let mut set = core.alarms.set.lock();
             set.0 += 1;
             let number = set.0;
             set.1.push((number, at, waker));
@@ -84,7 +82,7 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let mut set = self.core.driver.runtime().alarms.set.lock();
+        let mut set = self.core.alarms.set.lock();
         let at = set.1.iter().position(|(number, ..)| *number == self.number);
         let old = at.map(|at| set.1.swap_remove(at));
         drop(set);

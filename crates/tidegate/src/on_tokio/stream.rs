@@ -1,0 +1,81 @@
+//! Outcomes of futures as they come, within a window.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::body::Outcome;
+use super::offer;
+use super::pool::AsyncPool;
+use crate::completed::InFlight;
+use crate::refused::{Reason, Refused};
+use crate::stream::{Completion, collect};
+use crate::task::Offer;
+
+impl AsyncPool {
+    /// A stream of outcomes in the order in which they come. At most `window` tasks (and one at
+    /// least) are accepted and not yet collected; beyond that its submits refuse with `Full`.
+    pub fn stream<T: Send + 'static, E: Send + 'static>(
+        &self,
+        window: usize,
+    ) -> AsyncCompletions<T, E> {
+        let pool = self.clone();
+        AsyncCompletions { pool, window: window.max(1), next_key: 0, in_flight: InFlight::new() }
+    }
+}
+
+/// Submits futures and gives their outcomes in the order in which they come: a `Stream`. See
+/// [`AsyncPool::stream`].
+pub struct AsyncCompletions<T, E> {
+    pool: AsyncPool,
+    window: usize,
+    next_key: u64,
+    in_flight: InFlight<T, E>,
+}
+
+impl<T: Send + 'static, E: Send + 'static> AsyncCompletions<T, E> {
+    /// Submits a future that gives a `Result`, and waits for room as the policy says; gives its
+    /// number. On a full window it refuses with `Full`: take an outcome first.
+    pub async fn submit<F>(&mut self, future: F) -> Result<u64, Refused<F>>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let core = Arc::clone(self.pool.core());
+        if self.in_flight.len() >= self.window {
+            return Err(core.refuse("", Reason::Full, future));
+        }
+        let key = self.next_key;
+        let offer = Offer { on_outcome: Some(self.in_flight.callback(key)), ..Offer::default() };
+        let handle = offer::submit(core, Outcome(future), offer).await?;
+        self.in_flight.add(key, handle);
+        self.next_key += 1;
+        Ok(key)
+    }
+
+    /// Accepted and not yet collected.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+}
+
+/// Ready with `None` if nothing is in flight; more can be submitted then.
+impl<T: Send + 'static, E: Send + 'static> Stream for AsyncCompletions<T, E> {
+    type Item = Completion<T, E>;
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.in_flight.begin_queued();
+        self.in_flight.poll_next(cx).map(|found| found.map(collect))
+    }
+}
+
+impl<T, E> fmt::Debug for AsyncCompletions<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncCompletions")
+            .field("pool", &self.pool.name())
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
