@@ -412,6 +412,10 @@ impl Core {
     ) -> Result<(), Reason> {
         match self.without_room(cell, why, offer)? {
             Slowly::Accepted => Ok(()),
+            #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+            Slowly::Here if cell.ops().is_future && frames::polls() => {
+                self.begin_inside(cell, offer) // to its end it would hold up a runtime
+            }
             Slowly::Here => {
                 self.run_on_this_thread(cell, offer);
                 Ok(())

@@ -290,6 +290,48 @@ fn hazard_71_blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() 
     });
 }
 
+/// What waits for the runtime would hold up the thread that has to drive it.
+#[test]
+fn hazard_71_a_blocking_submit_inside_a_poll_does_not_run_its_future_to_the_end() {
+    on_each(|| async {
+        let caller_runs = |name| {
+            let pool = quiet(name).workers(1).queue(1).when_full(WhenFull::CallerRuns);
+            pool.build_async().unwrap()
+        };
+        let (own, other) = (caller_runs("own"), caller_runs("other"));
+        let gate = Arc::new(Notify::new());
+        let waits = |gate: &Arc<Notify>| {
+            let gate = Arc::clone(gate);
+            async move { gate.notified().await }
+        };
+        let running = other.submit(waits(&gate)).await.unwrap();
+        while other.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        other.submit(waits(&gate)).await.unwrap().detach(); // and it is full
+        let (inner, full) = (own.clone(), other.clone());
+        let outer = own.submit(async move {
+            let later = || async {
+                sleep(Duration::from_millis(1)).await;
+                7
+            };
+            inner.submit_blocking(later()).unwrap().detach(); // fills the one place
+            let on_top = inner.submit_blocking(later()).unwrap();
+            let refused = full.submit_blocking(later()).unwrap_err();
+            assert_eq!(refused.reason(), Reason::WouldDeadlock);
+            on_top.await.unwrap() + refused.into_work().await
+        });
+        assert_eq!(outer.await.unwrap().await.unwrap(), 14);
+        gate.notify_one();
+        running.await.unwrap();
+        gate.notify_one();
+        for pool in [own, other] {
+            let report = pool.shutdown(Shutdown::default()).await.unwrap();
+            assert!(report.is_success(), "{report}");
+        }
+    });
+}
+
 #[test]
 fn caller_runs_polls_the_future_inside_the_submission() {
     on_each(|| async {

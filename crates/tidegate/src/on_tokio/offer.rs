@@ -16,7 +16,7 @@ use crate::job::Work;
 use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::permits::Permits;
-use crate::refused::Refused;
+use crate::refused::{Reason, Refused};
 use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::Offer;
@@ -114,12 +114,7 @@ impl Core {
     /// Begins a claimed task where it was offered: on top of the task that is polled here
     /// (None), or in the submission, which then polls it.
     fn begin_here(self: &Arc<Self>, cell: CellRef) -> Option<Hosted> {
-        let on_top = frames::with_poll(self.address(), |poll| {
-            let on_top = poll.is_some();
-            poll.into_iter().for_each(|poll| self.begin_claimed_on_top(cell, poll));
-            on_top
-        });
-        if on_top {
+        if self.on_top(|| (), cell) {
             return None;
         }
         self.ledger.on_caller.fetch_add(1, SeqCst);
@@ -129,6 +124,27 @@ impl Core {
         let env = RunEnv { core: self, line: None, state: no_state(), nest: &nest };
         frames::enter(self.address(), None, || run_claimed(cell, &env));
         Some(Hosted { core: Arc::clone(self), cell, nest, told: None })
+    }
+
+    /// As `begin_here`, for an offer that does not wait and is made inside a poll: if that is
+    /// another pool's, there is nobody to poll it.
+    pub(crate) fn begin_inside(
+        self: &Arc<Self>,
+        cell: CellRef,
+        offer: &Offer<'_>,
+    ) -> Result<(), Reason> {
+        let begun = self.on_top(|| self.claim_here(cell, offer), cell);
+        if begun { Ok(()) } else { Err(Reason::WouldDeadlock) }
+    }
+
+    /// Begins a task on top of the one that is polled here, if that is one of this pool.
+    fn on_top(self: &Arc<Self>, claim: impl FnOnce(), cell: CellRef) -> bool {
+        frames::with_poll(self.address(), |poll| {
+            let Some(poll) = poll else { return false };
+            claim();
+            self.begin_claimed_on_top(cell, poll);
+            true
+        })
     }
 }
 
