@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use tidegate::{
-    Budget, Clock, Inside, Pool, Reason, Refused, Shutdown, TaskError, Token, WhenFull,
+    Budget, Builder, Clock, Inside, Pool, Reason, Refused, Shutdown, TaskError, Token, WhenFull,
 };
 
 #[path = "support/gate.rs"]
@@ -53,13 +53,11 @@ fn wait_until(what: impl Fn() -> bool) {
 
 /// One worker that waits at the gate, and a full queue of one.
 fn full(when_full: WhenFull) -> (Pool, Gate) {
-    let pool = Pool::builder("full")
-        .workers(1)
-        .on_unobserved(|_| ())
-        .queue(1)
-        .when_full(when_full)
-        .build()
-        .unwrap();
+    fill(Pool::builder("full").when_full(when_full))
+}
+
+fn fill(builder: Builder) -> (Pool, Gate) {
+    let pool = builder.workers(1).queue(1).on_unobserved(|_| ()).build().unwrap();
     let gate = Gate::hold(&pool).unwrap();
     pool.try_spawn(|| ()).unwrap();
     (pool, gate)
@@ -109,7 +107,8 @@ fn the_future_may_move_to_another_thread() {
 
 #[test]
 fn r5_futures_and_blocked_threads_get_room_in_the_order_in_which_they_came() {
-    let (pool, gate) = full(WhenFull::Wait);
+    // By a clock that stands still: a future that is not polled in time lets others pass.
+    let (pool, gate) = fill(Pool::builder("full").clock(Clock::manual().0));
     let (tell, order) = mpsc::channel();
     let mut threads = Vec::new();
     for n in 0..6 {
