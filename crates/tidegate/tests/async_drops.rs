@@ -58,7 +58,7 @@ fn hazard_68_a_task_with_all_there_is_is_dropped_at_every_await() {
             vec![world.submits_behind(), frees_one, nothing(), frees_two, world.gate.opens()];
         Scene { world, future, events }
     };
-    cut_everywhere(4, scene, World::left, async |world, ready| world.accepted_if(ready, 3).await);
+    cut_everywhere(5, scene, World::left, async |world, ready| world.accepted_if(ready, 3).await);
 }
 
 /// A slot, then a budget, then the line.
@@ -123,7 +123,7 @@ fn hazard_68_a_caller_that_runs_its_task_is_dropped_at_every_await() {
         let events = vec![first.opens(), nothing(), second.opens(), world.gate.opens()];
         Scene { world, future, events }
     };
-    cut_everywhere(3, scene, World::left, async |world, ready| {
+    cut_everywhere(4, scene, World::left, async |world, ready| {
         finish(world.pool.wait_idle()).await;
         let now = world.pool.snapshot();
         assert_eq!(now.completed, 2 + u64::from(ready.is_some()), "{now}");
