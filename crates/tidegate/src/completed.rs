@@ -152,6 +152,12 @@ impl Settled {
         false
     }
 
+    /// That of a task which will not be `add`ed after all.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn forget(&self, key: u64) {
+        self.state.lock().0.retain(|settled| *settled != key);
+    }
+
     fn add(&self, key: u64) {
         let waker = {
             let mut state = self.state.lock();

@@ -107,6 +107,14 @@ impl<E> Members<E> {
         self.discard(error);
     }
 
+    /// A member whose handle nobody will bring leaves its slot. Under CallerRuns it may have
+    /// settled: then it was dropped with its submission.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn forget(&self, key: u64) {
+        self.open.lock().early.retain(|early| *early != key);
+        self.roll.leave();
+    }
+
     /// All failures, once everything has settled: None if there were none, empty if somebody
     /// else was given them.
     pub(crate) fn take_failures(&self) -> Option<Vec<TaskError<E>>> {
@@ -303,5 +311,22 @@ impl<E: Send + 'static> Members<E> {
             self.by_us.store(true, SeqCst);
             self.token.cancel();
         }
+    }
+}
+
+#[cfg(all(test, feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+
+    #[test]
+    fn a_member_that_is_forgotten_leaves_nothing_behind() {
+        let pool = Pool::builder("members").workers(1).build().unwrap();
+        let core = Arc::clone(pool.core());
+        let members = Members::<()>::new(core, "", 1, false, Ticks::NEVER, None);
+        assert!(members.roll.enter(1));
+        members.settled(7);
+        members.forget(7);
+        assert_eq!((members.roll.slots(), members.open.lock().early.len()), (0, 0));
     }
 }

@@ -618,6 +618,33 @@ fn budgets_are_awaited_and_come_back() {
     });
 }
 
+/// Nothing else would wake them: the budget stays taken.
+#[test]
+fn a_token_or_a_close_releases_who_waits_for_permits() {
+    on_each(|| async {
+        let pool = quiet("permits").workers(1).build_async().unwrap();
+        let budget = Budget::new("one", 1);
+        let _taken = budget.try_acquire(1).unwrap();
+        let token = Token::new();
+        let waits = |token: Token| {
+            let (pool, budget) = (pool.clone(), budget.clone());
+            tokio::spawn(async move {
+                let task = pool.task("waits").budget(&budget, 1).cancel_with(&token);
+                task.submit(|_| async {}).await.map(drop).unwrap_err().reason()
+            })
+        };
+        let (told, closed_on) = (waits(token.clone()), waits(Token::new()));
+        while budget.waiting() < 2 {
+            tokio::task::yield_now().await;
+        }
+        token.cancel();
+        assert_eq!(told.await.unwrap(), Reason::Cancelled);
+        pool.close();
+        assert_eq!(closed_on.await.unwrap(), Reason::Closed);
+        assert_eq!((budget.waiting(), pool.snapshot().waiting_submitters), (0, 0));
+    });
+}
+
 #[test]
 fn a_pool_of_many_workers_runs_many_at_once() {
     on_each(|| async {

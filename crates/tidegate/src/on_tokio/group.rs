@@ -18,7 +18,6 @@ use crate::group_error::GroupError;
 use crate::handle::Handle;
 use crate::members::Members;
 use crate::refused::{Reason, Refused};
-use crate::roll::Roll;
 use crate::token::Token;
 use crate::wake_ups::WakeUps;
 
@@ -88,7 +87,7 @@ impl<E: Send + 'static> AsyncGroup<E> {
             Ok(entered) => entered,
             Err(reason) => return Err(core.refuse(members.name, reason, future)),
         };
-        let slot = Slot(Some(&members.roll));
+        let slot = Slot(Some((members, key)));
         let offer = members.offer(key, patience, wants);
         let work = Member { group: members.number, work: Outcome(future) };
         let handle = offer::submit(Arc::clone(core), work, offer).await?;
@@ -109,7 +108,7 @@ impl<E: Send + 'static> AsyncGroup<E> {
             Ok(entered) => entered.expect("it refuses rather than wait"),
             Err(reason) => return Err(core.refuse(members.name, reason, future)),
         };
-        let slot = Slot(Some(&members.roll));
+        let slot = Slot(Some((members, key)));
         let offer = members.offer(key, patience, wants);
         let work = Member { group: members.number, work: Outcome(future) };
         let cell = core.try_future(work, true, offer)?;
@@ -171,17 +170,17 @@ async fn enter<E: Send + 'static>(
 }
 
 /// A slot of the group, given back unless its task was accepted.
-struct Slot<'r>(Option<&'r Roll>);
+struct Slot<'m, E>(Option<(&'m Members<E>, u64)>);
 
-impl Slot<'_> {
+impl<E> Slot<'_, E> {
     fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Slot<'_> {
+impl<E> Drop for Slot<'_, E> {
     fn drop(&mut self) {
-        self.0.into_iter().for_each(Roll::leave);
+        self.0.into_iter().for_each(|(members, key)| members.forget(key));
     }
 }
 

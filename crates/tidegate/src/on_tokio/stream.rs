@@ -11,7 +11,7 @@ use futures_core::Stream;
 use super::body::Outcome;
 use super::offer;
 use super::pool::AsyncPool;
-use crate::completed::InFlight;
+use crate::completed::{InFlight, Settled};
 use crate::refused::{Reason, Refused};
 use crate::stream::{Completion, collect};
 use crate::task::Offer;
@@ -49,8 +49,10 @@ impl<T: Send + 'static, E: Send + 'static> AsyncCompletions<T, E> {
             return Err(core.refuse("", Reason::Full, future));
         }
         let key = self.next_key;
+        let mut number = Number(Some((Arc::clone(self.in_flight.settled()), key)));
         let offer = Offer { on_outcome: Some(self.in_flight.callback(key)), ..Offer::default() };
         let handle = offer::submit(core, Outcome(future), offer).await?;
+        number.0 = None;
         self.in_flight.add(key, handle);
         self.next_key += 1;
         Ok(key)
@@ -59,6 +61,16 @@ impl<T: Send + 'static, E: Send + 'static> AsyncCompletions<T, E> {
     /// Accepted and not yet collected.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+}
+
+/// Of a task that is not in flight yet. Dropped in between, under CallerRuns, the task has
+/// settled and its number is listed; the next one will have the same.
+struct Number(Option<(Arc<Settled>, u64)>);
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|(settled, key)| settled.forget(key));
     }
 }
 

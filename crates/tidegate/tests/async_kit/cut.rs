@@ -65,6 +65,7 @@ pub(crate) fn cut_everywhere<W, T>(
             (pending, is_ready)
         });
         if ready {
+            println!("pending {pending} times, dropped at {cut} points");
             assert!(pending >= awaits, "it was pending {pending} times, not {awaits}");
             return;
         }
