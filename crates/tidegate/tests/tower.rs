@@ -13,40 +13,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate::{
-    AsyncPool, Budget, BudgetLayer, BudgetService, Builder, Cause, PoolLayer, PoolService, Reason,
+    AsyncPool, Budget, BudgetLayer, BudgetService, Cause, PoolLayer, PoolService, Reason,
     ServiceError, ServiceFuture, Shutdown, TimedOut, WhenFull,
 };
-use tokio::runtime::Runtime;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// As a hang detector only.
-const LONG: Duration = Duration::from_secs(60);
+mod async_kit;
+use async_kit::*;
+
 const SHORT: Duration = Duration::from_millis(1);
-
-fn runtimes() -> [(&'static str, Runtime); 2] {
-    let current = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let multi = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
-    [("current-thread", current), ("multi-thread", multi)]
-}
-
-/// On both flavours.
-fn on_each<F: Future<Output = ()>>(test: impl Fn() -> F) {
-    for (flavour, runtime) in runtimes() {
-        println!("{flavour}");
-        runtime.block_on(async { timeout(LONG, test()).await.expect("it hangs") });
-    }
-}
-
-fn quiet(name: &str) -> Builder {
-    AsyncPool::builder(name).on_unobserved(|_| ())
-}
 
 /// One worker and one place.
 fn tiny(name: &str, policy: WhenFull) -> AsyncPool {

@@ -317,14 +317,15 @@ impl<B: Begin> Steps for Stage<B> {
 trait Body: Send {
     fn parts(self: Pin<&mut Self>) -> (&Begun, Pin<&mut dyn Steps>);
     /// # Safety
-    /// `left` holds what `how` says.
-    unsafe fn settle(
-        self: Pin<&mut Self>,
-        env: &RunEnv<'_>,
-        how: Returned,
-        left: Words,
-        at: Option<Ticks>,
-    );
+    /// As `Left` says.
+    unsafe fn settle(self: Pin<&mut Self>, env: &RunEnv<'_>, left: Left);
+}
+
+/// What a future left behind, and when if that matters. `words` hold what `how` says.
+struct Left {
+    how: Returned,
+    words: Words,
+    at: Option<Ticks>,
 }
 
 impl<B: Begin> Body for FutureTask<B> {
@@ -333,21 +334,16 @@ impl<B: Begin> Body for FutureTask<B> {
         (this.run.as_ref().expect("begun"), this.stage)
     }
 
-    unsafe fn settle(
-        self: Pin<&mut Self>,
-        env: &RunEnv<'_>,
-        how: Returned,
-        left: Words,
-        at: Option<Ticks>,
-    ) {
+    unsafe fn settle(self: Pin<&mut Self>, env: &RunEnv<'_>, left: Left) {
         let run = self.project().run.as_ref().expect("begun");
+        let Left { how, words, at } = left;
         // SAFETY: by contract.
         unsafe {
             settle::settle_returned::<Box<FutureTask<B>>>(
                 run.cx.cell(),
                 env,
                 how,
-                left,
+                words,
                 &run.cx,
                 at,
             );
@@ -368,9 +364,9 @@ impl Started {
             self.stop(env, Cause::Shutdown);
             return Poll::Ready(());
         }
-        let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
+        let mut words = [MaybeUninit::uninit(); INLINE_WORDS];
         let (polled, at) = begun.span.twin().around(env.core, || {
-            let polled = run_code(env, begun.cx.cell(), || steps.step(&begun.cx, cx, &mut left));
+            let polled = run_code(env, begun.cx.cell(), || steps.step(&begun.cx, cx, &mut words));
             // Strict: what counts is when the future was ready.
             (polled, begun.cx.started().map(|_| env.core.clock.now()))
         });
@@ -380,12 +376,12 @@ impl Started {
             Err(panic) => {
                 self.clear(env).into_iter().for_each(|second| count_drop(env.core, second));
                 // SAFETY: fresh words.
-                unsafe { put(&mut left, panic) };
+                unsafe { put(&mut words, panic) };
                 Returned::Panic
             }
         };
         // SAFETY: `how` says what was just stored.
-        unsafe { self.settle(env, how, left, at) };
+        unsafe { self.settle(env, Left { how, words, at }) };
         Poll::Ready(())
     }
 
@@ -400,11 +396,11 @@ impl Started {
                 env.hide(begun.cx.cell(), begun.lowest);
             }
             Some(panic) => {
-                let mut left = [MaybeUninit::uninit(); INLINE_WORDS];
+                let mut words = [MaybeUninit::uninit(); INLINE_WORDS];
                 // SAFETY: fresh words, of which `how` says what they hold.
                 unsafe {
-                    put(&mut left, panic);
-                    self.settle(env, Returned::Panic, left, at);
+                    put(&mut words, panic);
+                    self.settle(env, Left { how: Returned::Panic, words, at });
                 }
             }
         }
@@ -421,12 +417,12 @@ impl Started {
     }
 
     /// # Safety
-    /// `left` holds what `how` says.
-    unsafe fn settle(&mut self, env: &RunEnv<'_>, how: Returned, left: Words, at: Option<Ticks>) {
+    /// As `Left` says.
+    unsafe fn settle(&mut self, env: &RunEnv<'_>, left: Left) {
         let (begun, _) = self.0.as_mut().parts();
         let (cell, lowest) = (begun.cx.cell(), begun.lowest);
         // SAFETY: by contract.
-        unsafe { self.0.as_mut().settle(env, how, left, at) };
+        unsafe { self.0.as_mut().settle(env, left) };
         env.hide(cell, lowest);
     }
 }

@@ -27,22 +27,20 @@ use crate::refused::Reason;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::{convert::Infallible, time::Duration};
 ///
-/// use axum::{Router, error_handling::HandleErrorLayer, http::StatusCode, routing::get};
-/// use tidegate::{Budget, BudgetLayer, ServiceError};
+/// use tidegate::{Budget, BudgetLayer};
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
 ///
 /// // At most 50 a second, and nobody waits longer than 100 ms for that.
 /// let rate = Budget::per_second("api", 50);
 /// let limited = BudgetLayer::new(rate, 1).wait_at_most(Duration::from_millis(100));
-/// let say_why = |error: ServiceError<Infallible>| async move {
-///     (StatusCode::TOO_MANY_REQUESTS, error.to_string())
-/// };
-/// let app: Router = Router::new()
-///     .route("/", get(|| async { "within the rate" }))
-///     .layer((HandleErrorLayer::new(say_why), limited));
-/// # drop(app);
+/// let service = ServiceBuilder::new()
+///     .layer(limited)
+///     .service(service_fn(|n: u32| async move { Ok::<_, Infallible>(2 * n) }));
+/// assert_eq!(service.oneshot(21).await?, 42); // an error is worth a 429
+/// # Ok(())
 /// # }
 /// ```
 ///

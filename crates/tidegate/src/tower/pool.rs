@@ -35,28 +35,30 @@ use crate::on_tokio::AsyncPool;
 /// use std::convert::Infallible;
 /// use std::time::Duration;
 ///
-/// use axum::{Router, error_handling::HandleErrorLayer, http::StatusCode, routing::get};
-/// use tidegate::{AsyncPool, PoolLayer, ServiceError, WhenFull};
+/// use tidegate::{AsyncPool, PoolLayer, ServiceError, Shutdown, WhenFull};
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
 ///
 /// let pool = AsyncPool::builder("requests")
 ///     .workers(100)
 ///     .queue(1_000)
 ///     .when_full(WhenFull::Reject)
 ///     .build_async()?;
-/// let say_why = |error: ServiceError<Infallible>| async move {
-///     match error {
-///         ServiceError::Refused { .. } => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-///         _ => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
-///     }
-/// };
 /// let pooled = PoolLayer::new(pool.clone()).name("request").timeout(Duration::from_secs(5));
-/// let app: Router = Router::new()
-///     .route("/", get(|| async { "answered by a task of the pool" }))
-///     .layer((HandleErrorLayer::new(say_why), pooled));
-/// # drop(app);
+/// let service = ServiceBuilder::new().layer(pooled).service(service_fn(|name: &'static str| {
+///     async move { Ok::<_, Infallible>(format!("{name}, answered by a task of the pool")) }
+/// }));
+/// let answer = match service.oneshot("you").await {
+///     Ok(text) => (200, text),
+///     Err(error @ ServiceError::Refused { .. }) => (503, error.to_string()),
+///     Err(error) => (500, error.to_string()),
+/// };
+/// assert_eq!(answer.0, 200);
+/// pool.shutdown(Shutdown::default()).await?;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// With axum, put it behind a `HandleErrorLayer`: `examples/http-service` in the repository.
 ///
 /// Price: that of a task, an allocation for the future of the answer, and a clone of the
 /// service.
