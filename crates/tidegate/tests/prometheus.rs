@@ -408,7 +408,7 @@ fn v1_a_poll_that_blocks_is_a_gauge() -> TestResult {
     };
     let barrier = Arc::new(Barrier::new(2));
     let theirs = Arc::clone(&barrier);
-    let blocks = pool.try_submit(async move { drop(theirs.wait()) })?;
+    let blocks = pool.try_submit(async move { _ = theirs.wait() })?;
     while of("tidegate_blocked_workers")? == 0.0 {
         std::thread::yield_now();
     }
