@@ -553,7 +553,6 @@ impl Core {
                 self.times.caller_ran(number, self.clock.now().since(began));
             }
             if line.is_none() {
-                self.callers.lock().retain(|(other, _)| *other != cell);
                 self.settled();
             }
         });
@@ -596,7 +595,12 @@ impl Core {
             // Once more from the line: the mark that was left before may have been read while an
             // idle worker was still there, which has gone meanwhile (W4).
             let push = |standing| push(standing).inspect_err(|_| self.turn_away());
-            self.lobby.wait(queue, clock, deadline, parker, cancelled, push)
+            let joined = || {
+                if self.lobby.may_be_held_up(queue) {
+                    self.mind_the_turn();
+                }
+            };
+            self.lobby.wait(queue, clock, deadline, parker, cancelled, joined, push)
         });
         match waited {
             Waited::Admitted => {

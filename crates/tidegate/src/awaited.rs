@@ -178,7 +178,7 @@ impl<'t, W: Work> InLobby<'t, W> {
         if self.offer.token.is_some_and(Token::is_cancelled) {
             return Poll::Ready(Err(Reason::Cancelled));
         }
-        if core.lobby.has_turn(number) {
+        if core.lobby.take_turn(number) {
             lobby::insist(&core.queue, &mut self.first_since);
             self.offer.step_in();
             match core.push_cell(cell, Standing::FirstInLine, &self.offer) {
@@ -190,6 +190,8 @@ impl<'t, W: Work> InLobby<'t, W> {
                 Err(NoRoom::Full) => self.offer.step_back(),
             }
             core.turn_away();
+        } else if core.lobby.may_be_held_up(&core.queue) {
+            core.mind_the_turn();
         }
         if core.clock.now() >= self.until {
             return Poll::Ready(Err(Reason::TimedOut));

@@ -44,6 +44,9 @@ impl Builder<()> {
     /// assert!(batch.outcomes[2].as_ref().unwrap_err().is_failed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// Inside a poll of a pool's future: it blocks.
     pub fn run_batch<T, E, F>(
         self,
         tasks: impl IntoIterator<Item = F>,
@@ -54,6 +57,7 @@ impl Builder<()> {
         E: Send + 'static,
         F: FnOnce() -> Result<T, E> + Send + 'static,
     {
+        crate::frames::must_not_poll("a batch", "call it in `spawn_blocking`");
         let pool = self.when_full(crate::config::WhenFull::Wait).build()?;
         let core = std::sync::Arc::clone(pool.core());
         let began = core.clock.now();

@@ -117,9 +117,13 @@ impl<T, E> InFlight<T, E> {
         self.handles.keys().next().copied()
     }
 
-    /// Inside a task whose worker's state is in use, and all are queued: this worker can't run
-    /// them, and there may be no other (W1).
+    /// Nothing has settled, and a wait could keep the rest from it: inside a poll; or inside a
+    /// task whose worker's state is in use, and all are queued: this worker can't run them, and
+    /// there may be no other (W1).
     pub(crate) fn is_held_up(&self, core: &Core) -> bool {
+        if frames::polls() {
+            return !self.handles.is_empty() && !self.has_settled();
+        }
         core.config.worker_state.is_some()
             && frames::depth(core.address()) > 0
             && !self.handles.is_empty()

@@ -99,6 +99,12 @@ pub(crate) fn polls() -> bool {
     false
 }
 
+/// For what blocks and has no error to give.
+#[track_caller]
+pub(crate) fn must_not_poll(what: &str, instead: &str) {
+    assert!(!polls(), "{what} blocks its thread, which polls a future of a pool: {instead}");
+}
+
 /// Runs `f` with the innermost poll of a task of `pool` on this thread, if there is one.
 #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
 pub(crate) fn with_poll<R>(pool: *const (), f: impl FnOnce(Option<&Poll>) -> R) -> R {

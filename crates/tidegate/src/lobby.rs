@@ -160,7 +160,8 @@ impl Lobby {
     }
 
     /// Waits until `push` is let in, at most until `deadline`. Another thread that
-    /// wants the wait to end makes `cancelled` true and unparks `parker`.
+    /// wants the wait to end makes `cancelled` true and unparks `parker`. Calls `joined` once
+    /// it stands in line.
     pub(crate) fn wait(
         &self,
         queue: &Queue,
@@ -168,12 +169,14 @@ impl Lobby {
         deadline: Ticks,
         parker: &Arc<Parker>,
         cancelled: impl Fn() -> bool,
+        joined: impl FnOnce(),
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
     ) -> Waited {
         if let Some(end) = self.wait_awake(queue, &mut push) {
             return end;
         }
         let number = self.join(Who::Thread(Arc::clone(parker)));
+        joined();
         let mut first_since = None;
         // A model checker knows no real time.
         let naps = if MODELLED { clock.clone() } else { Clock::system() };
@@ -255,8 +258,21 @@ impl Lobby {
         drop(old);
     }
 
+    /// As `has_turn`, for a future: if it is not the first, it may once. The next time that
+    /// somebody before it does not come it is told again.
+    pub(crate) fn take_turn(&self, number: u64) -> bool {
+        let mut line = self.line.lock();
+        let at = line.waiters.iter().position(|waiter| waiter.number == number);
+        at.is_some_and(|at| std::mem::take(&mut line.waiters[at].has_turn) || at == 0)
+    }
+
+    /// Somebody joined who is not the first: is there room that was told to another?
+    pub(crate) fn may_be_held_up(&self, queue: &Queue) -> bool {
+        queue.room() > 0 && self.has_futures()
+    }
+
     /// Whether it may take room.
-    pub(crate) fn has_turn(&self, number: u64) -> bool {
+    fn has_turn(&self, number: u64) -> bool {
         let line = self.line.lock();
         let at = line.waiters.iter().position(|waiter| waiter.number == number);
         at.is_some_and(|at| at == 0 || line.waiters[at].has_turn)
@@ -280,10 +296,10 @@ impl Lobby {
             let at = line.waiters.iter().position(|waiter| waiter.number == number);
             let gone = at.and_then(|at| line.waiters.remove(at));
             self.waiting.fetch_sub(1, SeqCst);
-            if gone.as_ref().is_some_and(|gone| matches!(gone.who, Who::Future(_))) {
-                line.futures -= 1;
-            }
-            if at == Some(0) || gone.as_ref().is_some_and(|gone| gone.has_turn) {
+            let future = gone.as_ref().is_some_and(|gone| matches!(gone.who, Who::Future(_)));
+            line.futures -= usize::from(future);
+            // A future may have had its turn, and have room kept for it.
+            if at == Some(0) || future || gone.as_ref().is_some_and(|gone| gone.has_turn) {
                 queue.reserve(false);
             }
             let next = if at == Some(0) {

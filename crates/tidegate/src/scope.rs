@@ -94,12 +94,14 @@ impl<S: 'static> Pool<S> {
     /// ```
     ///
     /// # Panics
-    /// As said: when `body` did, or a task whose panic nobody saw (it is told to `on_unobserved`
+    /// Before `body` runs, inside a poll of a pool's future: a scope blocks. As said: when `body`
+    /// did, or a task whose panic nobody saw (it is told to `on_unobserved`
     /// as well). A map in the scope keeps the panics of its items to itself: read it to the end.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env, S>) -> R,
     ) -> R {
+        frames::must_not_poll("a scope", "call it in `spawn_blocking`");
         let inside = frames::depth(self.core().address()) > 0;
         let open = Arc::new(Open::default());
         let scope = Scope {
@@ -112,7 +114,9 @@ impl<S: 'static> Pool<S> {
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // Unwinding from here would end borrows before their tasks.
         let no_way_out = AbortOnUnwind;
-        open.roll.wait(self.core()).expect("with worker state nothing was accepted inside");
+        open.roll
+            .wait(self.core())
+            .expect("not inside a poll, and with worker state nothing was accepted inside");
         std::mem::forget(no_way_out);
         match result {
             Err(payload) => resume_unwind(payload),

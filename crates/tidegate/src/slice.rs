@@ -33,7 +33,8 @@ pub struct SliceError<T> {
     /// The numbers of the items that panicked, and their panics.
     pub panics: Vec<(usize, Panic)>,
     /// Why items were not run, if some were not: the pool is closed or is being stopped
-    /// (`Closed`), or the tasks that ran them were (`Cancelled`).
+    /// (`Closed`), or the tasks that ran them were (`Cancelled`); inside a poll of a future it
+    /// would block (`WouldDeadlock`).
     pub refused: Option<Reason>,
 }
 
@@ -90,6 +91,11 @@ impl<S: 'static> Pool<S> {
         T: Send,
         F: Fn(&I) -> T + Sync,
     {
+        if frames::polls() {
+            let results = items.iter().map(|_| None).collect();
+            let refused = Some(Reason::WouldDeadlock); // it blocks
+            return Err(SliceError { results, panics: Vec::new(), refused });
+        }
         let core = self.core();
         let mut results = Vec::with_capacity(items.len());
         results.resize_with(items.len(), MaybeUninit::uninit);

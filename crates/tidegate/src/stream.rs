@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::completed::InFlight;
+use crate::frames;
 use crate::handle::Handle;
 use crate::ids::TaskId;
 use crate::job::{Fallible, Plain, Run};
@@ -80,8 +81,12 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     /// Inside a task of the same pool it runs one of its own queued tasks instead of
     /// waiting, as [`Handle::wait`] does. In a pool with worker state it can't: there, with
     /// every worker waiting, nobody would be left; collect outside.
+    ///
+    /// # Panics
+    /// Inside a poll of a pool's future: it blocks. There is [`poll_next`](Self::poll_next).
     #[allow(clippy::should_implement_trait, reason = "it is one: see the Iterator impl")]
     pub fn next(&mut self) -> Option<Completion<T, E>> {
+        frames::must_not_poll("the next outcome of a stream", "use `poll_next`");
         let core = Arc::clone(self.pool.core());
         self.in_flight.next(&core).map(collect)
     }

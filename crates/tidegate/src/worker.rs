@@ -442,10 +442,12 @@ impl RunEnv<'_> {
         lowest
     }
 
+    /// The task is over; on a caller's thread whoever looks for it there finds it gone.
     #[inline(always)]
     pub(crate) fn hide(&self, cell: CellRef, lowest: bool) {
-        if let Some(line) = self.line {
-            line.pop(cell, lowest);
+        match self.line {
+            Some(line) => line.pop(cell, lowest),
+            None => self.core.callers.lock().retain(|(other, _)| *other != cell),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate::{
@@ -17,6 +18,9 @@ use tokio::time::{Instant, sleep};
 
 mod async_kit;
 use async_kit::*;
+#[path = "support/sleeper.rs"]
+mod sleeper;
+use sleeper::Sleeper;
 
 #[test]
 fn a_future_gives_its_value_error_or_panic() {
@@ -288,6 +292,85 @@ fn hazard_71_blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() 
         task.await.unwrap().await.unwrap();
         threads.shutdown_async(Shutdown::default()).await.unwrap();
     });
+}
+
+#[test]
+fn hazard_79_who_was_passed_over_once_is_told_again() {
+    on_each(|| async {
+        let pool = quiet("again").workers(1).queue(1).build_async().unwrap();
+        let gates = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+        let waits = |gate: &Arc<Notify>| {
+            let gate = Arc::clone(gate);
+            async move { gate.notified().await }
+        };
+        pool.spawn(waits(&gates[0])).await.unwrap();
+        while pool.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        pool.spawn(waits(&gates[1])).await.unwrap();
+        let mut idle = pin!(pool.submit(async {}));
+        assert!(poll_once(idle.as_mut()).is_pending());
+        let mut second = Sleeper::new(Box::pin(pool.submit(async { 5 })));
+        assert!(second.poll().is_pending());
+        // Room: the first is told and does not come, so the second is; a newcomer is faster.
+        gates[0].notify_one();
+        while !second.is_woken() {
+            tokio::task::yield_now().await;
+        }
+        pool.try_spawn(async {}).unwrap();
+        assert!(second.poll().is_pending());
+        gates[1].notify_one();
+        let accepted = loop {
+            tokio::task::yield_now().await;
+            if let Poll::Ready(accepted) = second.poll_if_woken() {
+                break accepted.unwrap();
+            }
+        };
+        assert_eq!(accepted.await.unwrap(), 5);
+        idle.await.unwrap().await.unwrap();
+    });
+}
+
+#[test]
+fn hazard_71_what_has_no_error_to_give_panics_before_it_begins() {
+    on_each(|| async {
+        let pool = quiet("polls").workers(1).build_async().unwrap();
+        let threads = Pool::builder("threads").workers(1).build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (other, body) = (threads.clone(), Arc::clone(&ran));
+        let scope = pool.submit(async move { other.scope(|_| body.fetch_add(1, SeqCst)) });
+        let other = threads.clone();
+        let stream = pool.submit(async move {
+            let mut stream = other.stream::<(), &str>(1);
+            stream.submit_result(|| Ok(())).unwrap();
+            stream.next().is_some()
+        });
+        let batch = pool.submit(async {
+            let tasks = [|| Ok::<_, &str>(())];
+            Pool::builder("batch").workers(1).run_batch(tasks, Shutdown::light()).is_ok()
+        });
+        for message in [
+            panic_of(scope.await.unwrap().await),
+            panic_of(stream.await.unwrap().await),
+            panic_of(batch.await.unwrap().await),
+        ] {
+            assert!(message.contains("blocks its thread"), "{message}");
+        }
+        assert_eq!(ran.load(SeqCst), 0, "before its body");
+        // With an error to give there is no panic.
+        let other = threads.clone();
+        let slice = pool.submit(async move { other.map_slice(&[1, 2], |n| n + 1).unwrap_err() });
+        assert_eq!(slice.await.unwrap().await.unwrap().refused, Some(Reason::WouldDeadlock));
+        threads.shutdown_async(Shutdown::default()).await.unwrap();
+        pool.shutdown(Shutdown::default()).await.unwrap();
+    });
+}
+
+fn panic_of<T: std::fmt::Debug>(outcome: Result<T, TaskError>) -> String {
+    match outcome {
+        Err(TaskError::Panicked(panic)) => panic.message().to_owned(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// What waits for the runtime would hold up the thread that has to drive it.

@@ -28,6 +28,7 @@ impl Hall {
             Ticks::NEVER,
             &parker,
             || false,
+            || (),
             |standing| self.queue.push_inline(inline(number), standing).map_err(|(why, _)| why),
         )
     }

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pin_project_lite::pin_project;
 
@@ -25,7 +25,8 @@ use crate::panics::quietly;
 use crate::parker::with_parker;
 use crate::ring::INLINE_WORDS;
 use crate::settle::{self, OpsOf, RunEnv};
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::token::{Listener, Registration};
 use crate::trace::TaskSpan;
 
 // ---------------------------------------------------------------- ways to write one
@@ -406,8 +407,12 @@ impl Started {
         }
     }
 
+    fn cell(&mut self) -> CellRef {
+        self.0.as_mut().parts().0.cx.cell()
+    }
+
     /// A token that is cancelled when it is told to stop.
-    pub(crate) fn token(&mut self) -> crate::token::Token {
+    fn token(&mut self) -> crate::token::Token {
         self.0.as_mut().parts().0.cx.token()
     }
 
@@ -496,12 +501,29 @@ impl Nest {
         }
     }
 
-    /// A token that is cancelled when the oldest is told to stop.
-    pub(crate) fn token(&self) -> Option<crate::token::Token> {
-        let mut first = self.first.take();
-        let token = first.as_mut().map(Started::token);
+    /// As `poll`, where no worker is woken when one of them is told to stop.
+    pub(crate) fn poll_hosted(
+        &self,
+        env: &RunEnv<'_>,
+        cx: &mut Context<'_>,
+        told: &mut StopWakes,
+    ) -> Poll<()> {
+        loop {
+            told.watch(self, cx.waker());
+            let polled = self.poll(env, cx);
+            if polled.is_ready() || told.watches(self) {
+                return polled;
+            }
+        }
+    }
+
+    /// What `f` gives for each, the oldest first.
+    fn each<R>(&self, f: impl FnMut(&mut Started) -> R) -> Vec<R> {
+        let (mut first, mut more) = (self.first.take(), self.more.take());
+        let found = first.iter_mut().chain(&mut more).map(f).collect();
         self.first.set(first);
-        token
+        self.more.set(more);
+        found
     }
 
     /// Keeps those that `keep` says; what begins meanwhile comes behind them. False if nothing
@@ -526,30 +548,55 @@ impl Nest {
     /// Polls what is in it to the end, on this thread.
     #[inline(always)]
     pub(crate) fn finish_here(&self, env: &RunEnv<'_>) {
-        while !self.is_empty() {
-            self.take_all().for_each(|task| finish(task, env));
+        if !self.is_empty() {
+            self.finish(env);
         }
+    }
+
+    #[cold]
+    fn finish(&self, env: &RunEnv<'_>) {
+        let _inside = env.core.driver.enter();
+        with_parker(|parker, waker| {
+            let (mut cx, mut told) = (Context::from_waker(waker), StopWakes::default());
+            while self.poll_hosted(env, &mut cx, &mut told).is_pending() {
+                parker.park();
+            }
+        });
     }
 }
 
-#[cold]
-fn finish(mut task: Started, env: &RunEnv<'_>) {
-    let _inside = env.core.driver.enter();
-    with_parker(|parker, waker| {
-        let mut cx = Context::from_waker(waker);
-        // Otherwise only its worker would hear that it was told to stop.
-        let told = task.token();
-        let _woken = told.register(crate::token::Listener::Waker(waker.clone()));
-        while task.poll(env, &mut cx).is_pending() {
-            parker.park();
+/// Wakes whoever polls a nest that is no worker's, when a task in it is told to stop.
+#[derive(Default)]
+pub(crate) struct StopWakes {
+    waker: Option<Waker>,
+    of: Vec<CellRef>,
+    registrations: Vec<Registration>,
+}
+
+impl StopWakes {
+    fn watch(&mut self, nest: &Nest, waker: &Waker) {
+        let same = self.waker.as_ref().is_some_and(|old| old.will_wake(waker));
+        if same && self.watches(nest) {
+            return;
         }
-    });
+        self.waker = Some(waker.clone());
+        self.of = nest.each(Started::cell);
+        let tokens = nest.each(Started::token).into_iter();
+        // One that was told already is dropped by the poll that follows.
+        let registered = tokens.filter_map(|t| t.register(Listener::Waker(waker.clone())));
+        self.registrations = registered.collect();
+    }
+
+    /// Nothing has begun since.
+    fn watches(&self, nest: &Nest) -> bool {
+        nest.each(Started::cell).iter().all(|cell| self.of.contains(cell))
+    }
 }
 
 /// R9 for futures: a target of the same pool that is still queued is begun by the worker that
 /// waits for it, on top of the task that is polled there. False if that can't be.
 pub(crate) fn begin_queued(cell: CellRef) -> bool {
-    let pool = cell.cell().core.load(crate::sync::atomic::Ordering::SeqCst);
+    let pool = cell.cell().core.load(SeqCst);
     frames::with_poll(pool.cast_const(), |poll| {
         let Some(poll) = poll else { return false };
         let Some(core) = Core::find(pool) else { return false };
@@ -574,10 +621,13 @@ impl Core {
         // SAFETY: `run_code` made it of a nest that lives as long as the poll, on this thread.
         let nest = unsafe { &*poll.inbox.cast::<Nest>() };
         frames::with_line(self.address(), |line| {
-            self.ledger.nested.fetch_add(1, crate::sync::atomic::Ordering::SeqCst);
+            self.ledger.nested.fetch_add(1, SeqCst);
             match line {
                 Some(line) => line.count_nested(),
-                None => drop(self.ledger.started.fetch_add(1, Relaxed)),
+                None => {
+                    self.ledger.started.fetch_add(1, SeqCst);
+                    self.callers.lock().push((cell, frames::fresh_number()));
+                }
             }
             let env = RunEnv { core: self, line, state: crate::worker::no_state(), nest };
             crate::worker::run_claimed(cell, &env);

@@ -4,9 +4,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-use super::body::{Begin, FutureTask, Nest};
+use super::body::{Begin, FutureTask, Nest, StopWakes};
 use crate::admission::Patience;
 use crate::awaited::{Placed, Taken};
 use crate::core::Core;
@@ -20,7 +20,6 @@ use crate::refused::{Reason, Refused};
 use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::Offer;
-use crate::token::{Listener, Registration};
 use crate::worker::{no_state, run_claimed};
 
 /// Offers a future; the handle if it was accepted.
@@ -65,9 +64,12 @@ async fn place<B: Begin>(core: Arc<Core>, work: B, handle: bool, offer: Offer<'_
         Placed::Refused(refused) => Err(refused),
         Placed::Waits(line) => line.await,
         Placed::Here(cell) => {
+            // Dropped with the task in it, this must give back what the handle would.
+            let own = handle.then(|| Handle::<B::Value, B::Error>::new(cell, false));
             if let Some(hosted) = core.begin_here(cell) {
                 hosted.await;
             }
+            std::mem::forget(own);
             Ok(cell)
         }
     }
@@ -123,7 +125,7 @@ impl Core {
         let nest = Nest::default();
         let env = RunEnv { core: self, line: None, state: no_state(), nest: &nest };
         frames::enter(self.address(), None, || run_claimed(cell, &env));
-        Some(Hosted { core: Arc::clone(self), cell, nest, told: None })
+        Some(Hosted { core: Arc::clone(self), nest, told: StopWakes::default() })
     }
 
     /// As `begin_here`, for an offer that does not wait and is made inside a poll: if that is
@@ -153,9 +155,8 @@ impl Core {
 /// A task that its submission polls.
 struct Hosted {
     core: Arc<Core>,
-    cell: CellRef,
     nest: Nest,
-    told: Option<(Waker, Option<Registration>)>,
+    told: StopWakes,
 }
 
 impl Hosted {
@@ -165,15 +166,6 @@ impl Hosted {
         let env = RunEnv { core, line: None, state: no_state(), nest };
         frames::enter(core.address(), None, || f(&env))
     }
-
-    fn over(&mut self) {
-        self.callers_leave();
-        self.core.settled();
-    }
-
-    fn callers_leave(&self) {
-        self.core.callers.lock().retain(|(other, _)| *other != self.cell);
-    }
 }
 
 impl Future for Hosted {
@@ -181,16 +173,11 @@ impl Future for Hosted {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        // A stop wakes nobody but a worker, unless its token does.
-        if !this.told.as_ref().is_some_and(|(old, _)| old.will_wake(cx.waker()))
-            && let Some(token) = this.nest.token()
-        {
-            let registered = token.register(Listener::Waker(cx.waker().clone()));
-            this.told = Some((cx.waker().clone(), registered));
-        }
-        let polled = this.inside(|env| env.nest.poll(env, cx));
+        let mut told = std::mem::take(&mut this.told);
+        let polled = this.inside(|env| env.nest.poll_hosted(env, cx, &mut told));
+        this.told = told;
         if polled.is_ready() {
-            this.over();
+            this.core.settled();
         }
         polled
     }
@@ -201,7 +188,7 @@ impl Drop for Hosted {
     fn drop(&mut self) {
         if !self.nest.is_empty() {
             self.inside(|env| env.nest.stop(env, Cause::Dropped));
-            self.over();
+            self.core.settled();
         }
     }
 }
