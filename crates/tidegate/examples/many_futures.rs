@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let began = Instant::now();
     answers.add_permits(WORKERS); // all answers come at once
-    pool.wait_idle().await;
+    pool.wait_idle().await?;
     println!("they ended in {:.1?}", began.elapsed());
     answers.forget_permits(WORKERS);
     begin_all(&pool, &answers).await?;

@@ -600,7 +600,7 @@ impl Core {
                     self.mind_the_turn();
                 }
             };
-            self.lobby.wait(queue, clock, deadline, parker, cancelled, joined, push)
+            self.lobby.wait(queue, (clock, deadline), parker, cancelled, joined, push)
         });
         match waited {
             Waited::Admitted => {

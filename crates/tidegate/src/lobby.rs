@@ -165,8 +165,7 @@ impl Lobby {
     pub(crate) fn wait(
         &self,
         queue: &Queue,
-        clock: &Clock,
-        deadline: Ticks,
+        (clock, deadline): (&Clock, Ticks),
         parker: &Arc<Parker>,
         cancelled: impl Fn() -> bool,
         joined: impl FnOnce(),

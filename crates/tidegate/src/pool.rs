@@ -357,7 +357,7 @@ fn may_block() -> Result<(), ShutdownError> {
 }
 
 /// Errors where a wait for this pool could never end.
-fn may_wait(core: &Core) -> Result<(), ShutdownError> {
+pub(crate) fn may_wait(core: &Core) -> Result<(), ShutdownError> {
     if frames::depth(core.address()) > 0 {
         return Err(ShutdownError::InsideTask);
     }

@@ -95,7 +95,7 @@ pub struct Snapshot {
     pub idle_workers: u64,
     /// The most tasks that may wait in the queue.
     pub queue_capacity: u64,
-    /// Threads that wait in a submit, for room or for a budget.
+    /// Threads and futures that wait in a submit, for room or for a budget.
     pub waiting_submitters: u64,
     /// From the offer to the acceptance; most take no time.
     pub submit_wait: Histogram,

@@ -124,7 +124,7 @@ fn hazard_68_a_caller_that_runs_its_task_is_dropped_at_every_await() {
         Scene { world, future, events }
     };
     cut_everywhere(4, scene, World::left, async |world, ready| {
-        finish(world.pool.wait_idle()).await;
+        finish(world.pool.wait_idle()).await.unwrap();
         let now = world.pool.snapshot();
         assert_eq!(now.completed, 2 + u64::from(ready.is_some()), "{now}");
         assert_eq!(now.cancelled, now.on_caller - u64::from(ready.is_some()), "{now}");
@@ -169,7 +169,7 @@ fn hazard_68_a_wait_for_a_handle_is_dropped_at_every_await() {
         let at_once = |world: &World, _| world.nobody_waits();
         cut_everywhere(3, scene, at_once, async |world, ready| {
             until("it is gone", || world.drops() == 1).await;
-            finish(world.pool.wait_idle()).await;
+            finish(world.pool.wait_idle()).await.unwrap();
             let (now, ready) = (world.pool.snapshot(), ready == Some(7));
             // The last cut is after the end of the task and before the poll that takes it.
             let cancelled = now.cancelled == 1;
@@ -351,7 +351,7 @@ fn hazard_68_a_map_is_dropped_at_every_await() {
     };
     let at_once = |world: &World, _| world.nobody_waits();
     cut_everywhere(5, scene, at_once, async |world, ready| {
-        finish(world.pool.wait_idle()).await;
+        finish(world.pool.wait_idle()).await.unwrap();
         let now = world.pool.snapshot();
         assert_eq!(now.completed + now.cancelled, now.accepted, "{now}");
         assert!(ready.is_none() || now.completed == 5, "{now}");

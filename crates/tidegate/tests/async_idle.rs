@@ -34,7 +34,7 @@ fn the_idle_child() {
             let task = pool.task("warm").timeout(Duration::from_millis(50));
             assert_eq!(task.submit(move |_| async move { n }).await.unwrap().await.unwrap(), n);
         }
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
     });
     let mut byte = [0];
     let (mut input, mut output) = (std::io::stdin(), std::io::stderr());

@@ -9,10 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate::{
-    Budget, Cause, Pool, Reason, Shutdown, ShutdownError, TaskError, Token, Verdict, WaitError,
-    WaitReason, WhenFull,
-};
+use tidegate::{Budget, Cause, Reason, Shutdown, TaskError, Token, Verdict, WaitError, WhenFull};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
@@ -75,7 +72,7 @@ fn as_many_run_as_there_are_workers_and_as_many_wait_as_there_are_places() {
             gate.notify_waiters();
             tokio::task::yield_now().await;
         }
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         assert_eq!(pool.snapshot().completed, 6);
     });
 }
@@ -205,7 +202,7 @@ fn a_cancelled_future_is_dropped_at_its_next_await() {
         let task = pool.task("t").cancel_with(&token).submit(|_| pending::<()>()).await.unwrap();
         token.cancel();
         assert!(task.await.unwrap_err().is_cancelled());
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         pool.snapshot().check().unwrap();
     });
 }
@@ -244,57 +241,6 @@ fn panics_in_polls_and_in_drops_are_outcomes() {
 }
 
 #[test]
-fn a_task_may_await_a_queued_task_of_its_own_pool() {
-    on_each(|| async {
-        let pool = quiet("inside").workers(1).queue(10).build_async().unwrap();
-        let own = pool.clone();
-        let outer = pool.submit(async move {
-            let inner = own.submit(async { 20 }).await.unwrap();
-            let other = own.submit(async { 1 }).await.unwrap();
-            let (a, b) = tokio::join!(inner, other);
-            a.unwrap() + b.unwrap()
-        });
-        assert_eq!(outer.await.unwrap().await.unwrap(), 21);
-        assert_eq!(pool.snapshot().nested, 2);
-    });
-}
-
-#[test]
-fn inside_a_task_a_full_queue_refuses_rather_than_wait() {
-    on_each(|| async {
-        let pool = quiet("inside").workers(1).queue(1).build_async().unwrap();
-        let own = pool.clone();
-        let task = pool.submit(async move {
-            own.submit(async {}).await.unwrap().detach();
-            own.submit(async {}).await.unwrap_err().reason()
-        });
-        assert_eq!(task.await.unwrap().await.unwrap(), Reason::WouldDeadlock);
-    });
-}
-
-#[test]
-fn hazard_71_blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() {
-    on_each(|| async {
-        let pool = quiet("polls").workers(2).build_async().unwrap();
-        let threads = Pool::builder("threads").workers(1).queue(1).build().unwrap();
-        let (own, other) = (pool.clone(), threads.clone());
-        let task = pool.submit(async move {
-            let handle = own.submit(pending::<()>()).await.unwrap();
-            let Err(WaitError::NoOutcome { reason, handle }) = handle.wait() else { panic!() };
-            assert_eq!(reason, WaitReason::InPoll);
-            assert!(reason.to_string().contains("await the handle"));
-            handle.cancel();
-            assert_eq!(other.wait_idle(), Err(ShutdownError::InPoll));
-            let held = Budget::new("one", 1);
-            let _all = held.acquire(1).unwrap();
-            assert!(held.acquire(1).is_err());
-        });
-        task.await.unwrap().await.unwrap();
-        threads.shutdown_async(Shutdown::default()).await.unwrap();
-    });
-}
-
-#[test]
 fn hazard_79_who_was_passed_over_once_is_told_again() {
     on_each(|| async {
         let pool = quiet("again").workers(1).queue(1).build_async().unwrap();
@@ -328,90 +274,6 @@ fn hazard_79_who_was_passed_over_once_is_told_again() {
         };
         assert_eq!(accepted.await.unwrap(), 5);
         idle.await.unwrap().await.unwrap();
-    });
-}
-
-#[test]
-fn hazard_71_what_has_no_error_to_give_panics_before_it_begins() {
-    on_each(|| async {
-        let pool = quiet("polls").workers(1).build_async().unwrap();
-        let threads = Pool::builder("threads").workers(1).build().unwrap();
-        let ran = Arc::new(AtomicUsize::new(0));
-        let (other, body) = (threads.clone(), Arc::clone(&ran));
-        let scope = pool.submit(async move { other.scope(|_| body.fetch_add(1, SeqCst)) });
-        let other = threads.clone();
-        let stream = pool.submit(async move {
-            let mut stream = other.stream::<(), &str>(1);
-            stream.submit_result(|| Ok(())).unwrap();
-            stream.next().is_some()
-        });
-        let batch = pool.submit(async {
-            let tasks = [|| Ok::<_, &str>(())];
-            Pool::builder("batch").workers(1).run_batch(tasks, Shutdown::light()).is_ok()
-        });
-        for message in [
-            panic_of(scope.await.unwrap().await),
-            panic_of(stream.await.unwrap().await),
-            panic_of(batch.await.unwrap().await),
-        ] {
-            assert!(message.contains("blocks its thread"), "{message}");
-        }
-        assert_eq!(ran.load(SeqCst), 0, "before its body");
-        // With an error to give there is no panic.
-        let other = threads.clone();
-        let slice = pool.submit(async move { other.map_slice(&[1, 2], |n| n + 1).unwrap_err() });
-        assert_eq!(slice.await.unwrap().await.unwrap().refused, Some(Reason::WouldDeadlock));
-        threads.shutdown_async(Shutdown::default()).await.unwrap();
-        pool.shutdown(Shutdown::default()).await.unwrap();
-    });
-}
-
-fn panic_of<T: std::fmt::Debug>(outcome: Result<T, TaskError>) -> String {
-    match outcome {
-        Err(TaskError::Panicked(panic)) => panic.message().to_owned(),
-        other => panic!("{other:?}"),
-    }
-}
-
-/// What waits for the runtime would hold up the thread that has to drive it.
-#[test]
-fn hazard_71_a_blocking_submit_inside_a_poll_does_not_run_its_future_to_the_end() {
-    on_each(|| async {
-        let caller_runs = |name| {
-            let pool = quiet(name).workers(1).queue(1).when_full(WhenFull::CallerRuns);
-            pool.build_async().unwrap()
-        };
-        let (own, other) = (caller_runs("own"), caller_runs("other"));
-        let gate = Arc::new(Notify::new());
-        let waits = |gate: &Arc<Notify>| {
-            let gate = Arc::clone(gate);
-            async move { gate.notified().await }
-        };
-        let running = other.submit(waits(&gate)).await.unwrap();
-        while other.snapshot().running == 0 {
-            tokio::task::yield_now().await;
-        }
-        other.submit(waits(&gate)).await.unwrap().detach(); // and it is full
-        let (inner, full) = (own.clone(), other.clone());
-        let outer = own.submit(async move {
-            let later = || async {
-                sleep(Duration::from_millis(1)).await;
-                7
-            };
-            inner.submit_blocking(later()).unwrap().detach(); // fills the one place
-            let on_top = inner.submit_blocking(later()).unwrap();
-            let refused = full.submit_blocking(later()).unwrap_err();
-            assert_eq!(refused.reason(), Reason::WouldDeadlock);
-            on_top.await.unwrap() + refused.into_work().await
-        });
-        assert_eq!(outer.await.unwrap().await.unwrap(), 14);
-        gate.notify_one();
-        running.await.unwrap();
-        gate.notify_one();
-        for pool in [own, other] {
-            let report = pool.shutdown(Shutdown::default()).await.unwrap();
-            assert!(report.is_success(), "{report}");
-        }
     });
 }
 
@@ -657,6 +519,26 @@ fn hazard_69_a_runtime_that_shuts_down_under_the_pool() {
         println!("{report}");
         pool.snapshot().check().unwrap();
         assert_eq!(pool.snapshot().cancelled, 7);
+    }
+}
+
+/// Whoever leaves last rings, also while the watch is just looking.
+#[test]
+fn hazard_69_a_shutdown_ends_with_the_runtime_and_not_with_the_grace() {
+    for n in 0..100 {
+        let runtime = runtimes().into_iter().nth(n % 2).unwrap().1;
+        let builder = quiet("ends").workers(2).grace(Duration::MAX);
+        let pool = builder.build_async_on(runtime.handle()).unwrap();
+        runtime.block_on(async { pool.spawn(pending()).await.unwrap() });
+        let (tell, over) = std::sync::mpsc::channel();
+        let closed = pool.closed();
+        std::thread::spawn(move || {
+            let report = pool.shutdown_blocking(Shutdown::light()).unwrap();
+            tell.send(report.is_success()).unwrap();
+        });
+        closed.wait();
+        drop(runtime);
+        assert_eq!(over.recv_timeout(LONG), Ok(true), "round {n}: everything was dropped");
     }
 }
 

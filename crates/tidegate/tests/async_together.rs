@@ -1,12 +1,13 @@
 //! Groups, maps and streams of futures.
 #![cfg(feature = "tokio")]
 
-use std::future::{Future, pending};
-use std::pin::pin;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll};
 
+use futures_core::Stream;
 use tidegate::{AsyncPool, MapError, Reason, Shutdown, TaskError};
 use tokio::sync::Notify;
 
@@ -137,7 +138,7 @@ fn a_map_keeps_its_order_and_holds_its_source_back() {
         }
         assert!(next(fails.as_mut()).await.unwrap().is_err());
         assert!(next(fails.as_mut()).await.is_none(), "the first error ends it");
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         pool.snapshot().check().unwrap();
     });
 }
@@ -175,7 +176,7 @@ fn g3_a_map_as_completed_gives_what_is_ready_and_holds_its_source_back() {
         assert_eq!(given, [(2, 4), (1, 1), (4, 16), (3, 9), (0, 0), (5, 25)]);
         assert!(next(squares.as_mut()).await.is_none());
         assert!(next(squares.as_mut()).await.is_none(), "and stays over");
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         pool.assert_drained();
     });
 }
@@ -209,7 +210,7 @@ fn g3_the_first_error_or_panic_ends_a_map_as_completed() {
                 other => panic!("{other:?}"),
             }
             assert!(next(fails.as_mut()).await.is_none());
-            pool.wait_idle().await; // the others would wait for ever
+            pool.wait_idle().await.unwrap(); // the others would wait for ever
             let now = pool.snapshot();
             let pulled = pulled.load(SeqCst);
             assert!((2..=4).contains(&pulled), "{pulled}: no more once it has failed");
@@ -226,7 +227,7 @@ fn g3_a_failure_stops_what_is_queued_behind_it_while_nobody_reads() {
         pool.pause();
         assert!(poll_once(pin!(next(map.as_mut()))).is_pending());
         pool.resume();
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         let now = pool.snapshot();
         assert_eq!((now.failed, now.cancelled, now.completed), (1, 3, 0));
         assert!(next(map.as_mut()).await.is_some(), "the failure");
@@ -264,7 +265,7 @@ fn a_map_as_completed_that_is_dropped_cancels_what_is_in_flight() {
                 tokio::task::yield_now().await;
             }
         }
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         let now = pool.snapshot();
         assert_eq!((now.accepted, now.cancelled, now.waiting_submitters), (2, 2, 0));
         assert_eq!(drops.0.load(SeqCst), 4, "running, queued, in line; and the map's own");
@@ -316,6 +317,42 @@ fn r9_a_map_as_completed_inside_the_pool_needs_no_other_worker() {
             sum
         });
         assert_eq!(sum.await.unwrap().await.unwrap(), 190);
+    });
+}
+
+/// Each future must be `Send` by itself, or the compiler can't see it for what it captures.
+#[test]
+fn futures_with_trait_objects_are_submitted_from_spawned_tasks() {
+    type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+    type Answer = Result<usize, Box<dyn std::error::Error + Send + Sync>>;
+    fn answer(f: &Arc<dyn Fn() -> usize + Send + Sync>) -> BoxFuture<Answer> {
+        let f = Arc::clone(f);
+        Box::pin(async move { Ok(f()) })
+    }
+    on_each(|| async {
+        let pool = quiet("dyn").workers(2).build_async().unwrap();
+        let f: Arc<dyn Fn() -> usize + Send + Sync> = Arc::new(|| 1);
+        let own = pool.clone();
+        let sum = tokio::spawn(async move {
+            let pool = own;
+            let mut sum = pool.submit(answer(&f)).await.unwrap().await.unwrap().unwrap();
+            sum += pool.submit_result(answer(&f)).await.unwrap().await.unwrap();
+            let g = Arc::clone(&f);
+            let task = pool.task("dyn").submit(move |_| async move { g() });
+            sum += task.await.unwrap().await.unwrap();
+            let g = Arc::clone(&f);
+            pool.spawn(async move { _ = g() }).await.unwrap();
+            let group = pool.group().start();
+            let member = answer(&f);
+            group.submit(async move { member.await.map(drop) }).await.unwrap();
+            group.wait().await.unwrap();
+            let mut stream = pool.stream(1);
+            stream.submit(answer(&f)).await.unwrap();
+            let found = poll_fn(|cx| Pin::new(&mut stream).poll_next(cx)).await;
+            sum + found.unwrap().outcome.unwrap()
+        });
+        assert_eq!(sum.await.unwrap(), 4);
+        pool.shutdown(Shutdown::default()).await.unwrap();
     });
 }
 

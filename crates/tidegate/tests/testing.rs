@@ -117,6 +117,6 @@ async fn a_pool_of_futures_follows_a_paused_clock_and_drains() {
     let began = tokio::time::Instant::now();
     assert!(late.await.unwrap_err().is_timed_out());
     assert!(began.elapsed() >= hour);
-    pool.wait_idle().await;
+    pool.wait_idle().await.unwrap();
     pool.assert_drained();
 }

@@ -263,7 +263,7 @@ fn wait_lets_the_answer_wait_and_dropped_there_it_was_never_accepted() {
         assert_eq!(pool.snapshot().waiting_submitters, 1);
         gate.notify_one();
         assert_eq!((first.await.unwrap(), second.await.unwrap(), stays.await.unwrap()), (0, 2, 18));
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         let now = pool.snapshot();
         assert_eq!((now.accepted, now.completed, now.refused.total()), (3, 3, 0));
     });
@@ -496,7 +496,7 @@ fn a_dropped_answer_cancels_its_request_wherever_that_is() {
         drop((queued, unpolled));
         assert_eq!(pool.snapshot().cancelled, 1, "at once, and its place is free");
         drop(running);
-        pool.wait_idle().await;
+        pool.wait_idle().await.unwrap();
         assert_eq!((drops.load(SeqCst), calls.load(SeqCst)), (1, 1));
         let now = pool.snapshot();
         assert_eq!((now.accepted, now.cancelled, now.queued), (2, 2, 0));
@@ -523,7 +523,7 @@ where
     let (dropped, drops) = hang(service, budget).await;
     drop(dropped);
     drop(budget.acquire_async(10).await.unwrap());
-    pool.wait_idle().await;
+    pool.wait_idle().await.unwrap();
     assert_eq!((drops.load(SeqCst), budget.in_use()), (1, 0), "after its drop");
 
     let (cancelled, drops) = hang(service, budget).await;

@@ -24,8 +24,7 @@ impl Hall {
         let parker = Parker::new();
         self.lobby.wait(
             &self.queue,
-            &clock,
-            Ticks::NEVER,
+            (&clock, Ticks::NEVER),
             &parker,
             || false,
             || (),

@@ -397,7 +397,13 @@ fn watch(core: Arc<Core>, bell: &Bell) {
         bell.looks.fetch_add(1, SeqCst);
         match looked {
             Err(report) => break report,
-            Ok(_) if bell.gone.load(SeqCst) => core.driver.runtime().sleep_until_due(&core),
+            Ok(_) if bell.gone.load(SeqCst) => {
+                // As above: whoever rang during the look has counted on us.
+                bell.watching.store(false, SeqCst);
+                if !bell.rung.load(SeqCst) {
+                    core.driver.runtime().sleep_until_due(&core);
+                }
+            }
             Ok(_) => {}
         }
     };

@@ -77,23 +77,26 @@ impl AsyncGroupBuilder<'_> {
 impl<E: Send + 'static> AsyncGroup<E> {
     /// Submits a future. Waits for a slot of the group, then, as the pool's policy says, for
     /// room. Dropped while it waits, it takes the future along, and holds no slot.
-    pub async fn submit<F>(&self, future: F) -> Result<(), Refused<F>>
+    #[allow(clippy::manual_async_fn, reason = "that it is `Send` is said, not left to be found")]
+    pub fn submit<F>(&self, future: F) -> impl Future<Output = Result<(), Refused<F>>> + Send
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
     {
-        let Started { pool, members, wants } = &*self.started;
-        let core = pool.core();
-        let (key, patience) = match enter(core, members).await {
-            Ok(entered) => entered,
-            Err(reason) => return Err(core.refuse(members.name, reason, future)),
-        };
-        let slot = Slot(Some((members, key)));
-        let offer = members.offer(key, patience, wants);
-        let work = Member { group: members.number, work: Outcome(future) };
-        let handle = offer::submit(Arc::clone(core), work, offer).await?;
-        slot.keep();
-        members.accepted(key, handle);
-        Ok(())
+        async move {
+            let Started { pool, members, wants } = &*self.started;
+            let core = pool.core();
+            let (key, patience) = match enter(core, members).await {
+                Ok(entered) => entered,
+                Err(reason) => return Err(core.refuse(members.name, reason, future)),
+            };
+            let slot = Slot(Some((members, key)));
+            let offer = members.offer(key, patience, wants);
+            let work = Member { group: members.number, work: Outcome(future) };
+            let handle = offer::submit(Arc::clone(core), work, offer).await?;
+            slot.keep();
+            members.accepted(key, handle);
+            Ok(())
+        }
     }
 
     /// As [`submit`](AsyncGroup::submit), and never waits: without a slot or a place it is

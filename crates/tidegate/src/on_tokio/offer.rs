@@ -163,6 +163,7 @@ impl Hosted {
     /// As a caller of the pool.
     fn inside<R>(&self, f: impl FnOnce(&RunEnv<'_>) -> R) -> R {
         let (core, nest) = (&self.core, &self.nest);
+        let _runtime = core.driver.enter(); // it may be polled anywhere
         let env = RunEnv { core, line: None, state: no_state(), nest };
         frames::enter(core.address(), None, || f(&env))
     }

@@ -20,9 +20,10 @@ use crate::handle::Handle;
 use crate::ids::{TaskId, WorkerId};
 use crate::job::Told;
 use crate::panics::quietly;
-use crate::pool::{Pool, ShutdownFuture};
+use crate::pool::{Pool, ShutdownFuture, may_wait};
 use crate::refused::Refused;
 use crate::report::Shutdown;
+use crate::report::{Report, ShutdownError};
 use crate::resize::ResizeError;
 use crate::snapshot::{PoolState, Snapshot, WorkerInfo};
 use crate::steer::{StopWorker, WorkerError};
@@ -33,7 +34,7 @@ use crate::token::Token;
 /// async code, under the same rules.
 ///
 /// Each worker polls one task at a time, so `workers` bounds how many futures are under way
-/// and `queue` how many wait. A future that is cancelled, or out of time, is dropped at its
+/// and `queue` how many wait; what a task awaits of its own pool comes on top. A future that is cancelled, or out of time, is dropped at its
 /// next await. The pool belongs to the runtime it was built on; when that shuts down, what is
 /// left settles as cancelled and everybody who waits hears of it.
 ///
@@ -74,7 +75,7 @@ impl Builder<()> {
         match tokio::runtime::Handle::try_current() {
             Ok(handle) => self.build_async_on(&handle),
             Err(error) => Err(BuildError::Worker(format!(
-                "{error} Build it in a task of the runtime, or with `build_async_on`"
+                "{error}. Build it in a task of the runtime, or with `build_async_on`"
             ))),
         }
     }
@@ -130,40 +131,49 @@ impl AsyncPool {
     /// policy says. Dropped while it waits, it takes the future along: that was not accepted.
     ///
     /// Price: one allocation, for the future.
-    pub async fn submit<F>(&self, future: F) -> Result<Handle<F::Output>, Refused<F>>
+    pub fn submit<F>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = Result<Handle<F::Output>, Refused<F>>> + Send
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        offer::submit(Arc::clone(self.core()), Value(future), Offer::default()).await
+        offer::submit(Arc::clone(self.core()), Value(future), Offer::default())
     }
 
     /// As [`submit`](AsyncPool::submit), for a future that gives a `Result`: `Err` counts as
     /// failed.
-    pub async fn submit_result<T, E, F>(&self, future: F) -> Result<Handle<T, E>, Refused<F>>
+    pub fn submit_result<T, E, F>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = Result<Handle<T, E>, Refused<F>>> + Send
     where
         T: Send + 'static,
         E: Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        offer::submit(Arc::clone(self.core()), Outcome(future), Offer::default()).await
+        offer::submit(Arc::clone(self.core()), Outcome(future), Offer::default())
     }
 
     /// Fire and forget: still bounded, counted and isolated. A panic is told to
     /// `on_unobserved`.
-    pub async fn spawn<F>(&self, future: F) -> Result<(), Refused<F>>
+    pub fn spawn<F>(&self, future: F) -> impl Future<Output = Result<(), Refused<F>>> + Send
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        offer::spawn(Arc::clone(self.core()), Value(future), Offer::default()).await
+        offer::spawn(Arc::clone(self.core()), Value(future), Offer::default())
     }
 
     /// Fire and forget for a future that may fail: its error is told to `on_unobserved`.
-    pub async fn spawn_result<E, F>(&self, future: F) -> Result<(), Refused<F>>
+    pub fn spawn_result<E, F>(
+        &self,
+        future: F,
+    ) -> impl Future<Output = Result<(), Refused<F>>> + Send
     where
         E: Display + Send + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
     {
-        offer::spawn(Arc::clone(self.core()), Told(Outcome(future)), Offer::default()).await
+        offer::spawn(Arc::clone(self.core()), Told(Outcome(future)), Offer::default())
     }
 
     /// As [`submit`](AsyncPool::submit), but never waits, whatever the policy: refuses with
@@ -214,15 +224,17 @@ impl AsyncPool {
         self.pool.closed()
     }
 
-    /// Ready once everything accepted is settled and every callback has returned.
-    pub async fn wait_idle(&self) {
+    /// Ready once everything accepted is settled and every callback has returned. An error in a
+    /// task of the pool: it would wait for itself.
+    pub async fn wait_idle(&self) -> Result<(), ShutdownError> {
         let core = Arc::clone(self.core());
+        may_wait(&core)?;
         let watching = core.watch.begin();
         poll_fn(|cx| {
             watching.leave(cx.waker());
-            if core.is_idle() { Poll::Ready(()) } else { Poll::Pending }
+            if core.is_idle() { Poll::Ready(Ok(())) } else { Poll::Pending }
         })
-        .await;
+        .await
     }
 
     /// Ends the pool; see [`Pool::shutdown`]. It begins when this is called, and dropping the
@@ -232,10 +244,7 @@ impl AsyncPool {
     }
 
     /// As [`shutdown`](AsyncPool::shutdown), for a thread that may block.
-    pub fn shutdown_blocking(
-        &self,
-        how: Shutdown,
-    ) -> Result<crate::report::Report, crate::report::ShutdownError> {
+    pub fn shutdown_blocking(&self, how: Shutdown) -> Result<Report, ShutdownError> {
         self.pool.shutdown(how)
     }
 

@@ -40,22 +40,26 @@ pub struct AsyncCompletions<T, E> {
 impl<T: Send + 'static, E: Send + 'static> AsyncCompletions<T, E> {
     /// Submits a future that gives a `Result`, and waits for room as the policy says; gives its
     /// number. On a full window it refuses with `Full`: take an outcome first.
-    pub async fn submit<F>(&mut self, future: F) -> Result<u64, Refused<F>>
+    #[allow(clippy::manual_async_fn, reason = "that it is `Send` is said, not left to be found")]
+    pub fn submit<F>(&mut self, future: F) -> impl Future<Output = Result<u64, Refused<F>>> + Send
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let core = Arc::clone(self.pool.core());
-        if self.in_flight.len() >= self.window {
-            return Err(core.refuse("", Reason::Full, future));
+        async move {
+            let core = Arc::clone(self.pool.core());
+            if self.in_flight.len() >= self.window {
+                return Err(core.refuse("", Reason::Full, future));
+            }
+            let key = self.next_key;
+            let mut number = Number(Some((Arc::clone(self.in_flight.settled()), key)));
+            let on_outcome = Some(self.in_flight.callback(key));
+            let offer = Offer { on_outcome, ..Offer::default() };
+            let handle = offer::submit(core, Outcome(future), offer).await?;
+            number.0 = None;
+            self.in_flight.add(key, handle);
+            self.next_key += 1;
+            Ok(key)
         }
-        let key = self.next_key;
-        let mut number = Number(Some((Arc::clone(self.in_flight.settled()), key)));
-        let offer = Offer { on_outcome: Some(self.in_flight.callback(key)), ..Offer::default() };
-        let handle = offer::submit(core, Outcome(future), offer).await?;
-        number.0 = None;
-        self.in_flight.add(key, handle);
-        self.next_key += 1;
-        Ok(key)
     }
 
     /// Accepted and not yet collected.

@@ -76,45 +76,54 @@ impl<'p> AsyncTask<'p> {
     /// Submits a closure whose future gives a value; waits for room as the policy says.
     ///
     /// Dropped while it waits, it takes the closure along: that was not accepted.
-    pub async fn submit<T, Fut, F>(self, f: F) -> Result<Handle<T>, Refused<F>>
+    pub fn submit<T, Fut, F>(
+        self,
+        f: F,
+    ) -> impl Future<Output = Result<Handle<T>, Refused<F>>> + Send
     where
         T: Send + 'static,
         Fut: Future<Output = T> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
-        offer::submit(Arc::clone(self.pool.core()), call::<F, Value<Fut>>(f), self.offer).await
+        offer::submit(Arc::clone(self.pool.core()), call::<F, Value<Fut>>(f), self.offer)
     }
 
     /// As [`submit`](AsyncTask::submit), for futures that give a `Result`: `Err` counts as
     /// failed.
-    pub async fn submit_result<T, E, Fut, F>(self, f: F) -> Result<Handle<T, E>, Refused<F>>
+    pub fn submit_result<T, E, Fut, F>(
+        self,
+        f: F,
+    ) -> impl Future<Output = Result<Handle<T, E>, Refused<F>>> + Send
     where
         T: Send + 'static,
         E: Send + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
-        offer::submit(Arc::clone(self.pool.core()), call::<F, Outcome<Fut>>(f), self.offer).await
+        offer::submit(Arc::clone(self.pool.core()), call::<F, Outcome<Fut>>(f), self.offer)
     }
 
     /// Fire and forget. A panic is told to `on_unobserved`.
-    pub async fn spawn<Fut, F>(self, f: F) -> Result<(), Refused<F>>
+    pub fn spawn<Fut, F>(self, f: F) -> impl Future<Output = Result<(), Refused<F>>> + Send
     where
         Fut: Future<Output = ()> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
-        offer::spawn(Arc::clone(self.pool.core()), call::<F, Value<Fut>>(f), self.offer).await
+        offer::spawn(Arc::clone(self.pool.core()), call::<F, Value<Fut>>(f), self.offer)
     }
 
     /// Fire and forget. An error or a panic is told to `on_unobserved`.
-    pub async fn spawn_result<E, Fut, F>(self, f: F) -> Result<(), Refused<F>>
+    pub fn spawn_result<E, Fut, F>(
+        self,
+        f: F,
+    ) -> impl Future<Output = Result<(), Refused<F>>> + Send
     where
         E: Display + Send + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
         let work = Told(call::<F, Outcome<Fut>>(f));
-        offer::spawn(Arc::clone(self.pool.core()), work, self.offer).await
+        offer::spawn(Arc::clone(self.pool.core()), work, self.offer)
     }
 
     /// As [`submit`](AsyncTask::submit), but never waits: refuses with `Full`.

@@ -67,9 +67,14 @@ pub(super) const POOL: &[Family<Snapshot>] = &[
     family("tidegate_queue_capacity", Gauge, "The most tasks that may wait.", |pool, out| {
         out.count(pool.queue_capacity);
     }),
-    family("tidegate_waiting_submitters", Gauge, "Threads that wait in a submit.", |pool, out| {
-        out.count(pool.waiting_submitters);
-    }),
+    family(
+        "tidegate_waiting_submitters",
+        Gauge,
+        "Threads and futures that wait in a submit.",
+        |pool, out| {
+            out.count(pool.waiting_submitters);
+        },
+    ),
     family("tidegate_workers", Gauge, "Workers, by what they do.", |pool, out| {
         out.each("state", worker_states(pool));
     }),

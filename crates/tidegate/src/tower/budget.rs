@@ -67,15 +67,18 @@ impl BudgetLayer {
         self
     }
 
-    async fn permit(&self) -> Result<Permit, Reason> {
-        let taken = match self.patience {
-            None => self.budget.acquire_async(self.weight).await,
-            Some(Duration::ZERO) => self.budget.try_acquire(self.weight),
-            Some(limit) => tokio::time::timeout(limit, self.budget.acquire_async(self.weight))
-                .await
-                .map_err(|_| Reason::TimedOut)?,
-        };
-        taken.map_err(|error| error.reason())
+    #[allow(clippy::manual_async_fn, reason = "that it is `Send` is said, not left to be found")]
+    fn permit(&self) -> impl Future<Output = Result<Permit, Reason>> + Send {
+        async move {
+            let taken = match self.patience {
+                None => self.budget.acquire_async(self.weight).await,
+                Some(Duration::ZERO) => self.budget.try_acquire(self.weight),
+                Some(limit) => tokio::time::timeout(limit, self.budget.acquire_async(self.weight))
+                    .await
+                    .map_err(|_| Reason::TimedOut)?,
+            };
+            taken.map_err(|error| error.reason())
+        }
     }
 }
 

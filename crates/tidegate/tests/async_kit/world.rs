@@ -139,7 +139,7 @@ impl World {
         for other in behind {
             finish(other).await.unwrap();
         }
-        finish(pool.wait_idle()).await;
+        finish(pool.wait_idle()).await.unwrap();
         pool.assert_drained();
         for budget in &budgets {
             assert_eq!((budget.in_use(), budget.waiting()), (0, 0), "permits are lost");
@@ -160,7 +160,7 @@ impl World {
         }
         assert_eq!(pool.try_submit(async {}).map(drop).unwrap_err().reason(), Reason::Full);
         happens(gate_again.opens()).await;
-        finish(pool.wait_idle()).await;
+        finish(pool.wait_idle()).await.unwrap();
         let report = finish(pool.shutdown(Shutdown::light())).await.unwrap();
         assert!(report.is_success(), "{report}");
         assert!(work.0.load(SeqCst) <= 1, "dropped twice");
@@ -176,7 +176,7 @@ impl World {
         for other in self.behind.take() {
             finish(other).await.unwrap();
         }
-        finish(self.pool.wait_idle()).await;
+        finish(self.pool.wait_idle()).await.unwrap();
         let now = self.pool.snapshot();
         assert_eq!(now.accepted, others + ready, "accepted, or not?\n{now}");
         assert_eq!(now.completed, now.accepted, "{now}");

@@ -1,0 +1,162 @@
+//! What a future may do to its own pool, and to others, while it is polled.
+#![cfg(feature = "tokio")]
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use tidegate::{
+    Budget, Pool, Reason, Shutdown, ShutdownError, TaskError, WaitError, WaitReason, WhenFull,
+};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+mod async_kit;
+use async_kit::*;
+
+#[test]
+fn a_task_may_await_a_queued_task_of_its_own_pool() {
+    on_each(|| async {
+        let pool = quiet("inside").workers(1).queue(10).build_async().unwrap();
+        let own = pool.clone();
+        let outer = pool.submit(async move {
+            let inner = own.submit(async { 20 }).await.unwrap();
+            let other = own.submit(async { 1 }).await.unwrap();
+            let (a, b) = tokio::join!(inner, other);
+            a.unwrap() + b.unwrap()
+        });
+        assert_eq!(outer.await.unwrap().await.unwrap(), 21);
+        assert_eq!(pool.snapshot().nested, 2);
+    });
+}
+
+#[test]
+fn inside_a_task_a_full_queue_refuses_rather_than_wait() {
+    on_each(|| async {
+        let pool = quiet("inside").workers(1).queue(1).build_async().unwrap();
+        let own = pool.clone();
+        let task = pool.submit(async move {
+            own.submit(async {}).await.unwrap().detach();
+            own.submit(async {}).await.unwrap_err().reason()
+        });
+        assert_eq!(task.await.unwrap().await.unwrap(), Reason::WouldDeadlock);
+    });
+}
+
+#[test]
+fn hazard_71_blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() {
+    on_each(|| async {
+        let pool = quiet("polls").workers(2).build_async().unwrap();
+        let threads = Pool::builder("threads").workers(1).queue(1).build().unwrap();
+        let (own, other) = (pool.clone(), threads.clone());
+        let task = pool.submit(async move {
+            let handle = own.submit(pending::<()>()).await.unwrap();
+            let Err(WaitError::NoOutcome { reason, handle }) = handle.wait() else { panic!() };
+            assert_eq!(reason, WaitReason::InPoll);
+            assert!(reason.to_string().contains("await the handle"));
+            handle.cancel();
+            assert_eq!(other.wait_idle(), Err(ShutdownError::InPoll));
+            let held = Budget::new("one", 1);
+            let _all = held.acquire(1).unwrap();
+            assert!(held.acquire(1).is_err());
+        });
+        task.await.unwrap().await.unwrap();
+        threads.shutdown_async(Shutdown::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn r9_a_task_does_not_wait_until_its_own_pool_is_idle() {
+    on_each(|| async {
+        let pool = quiet("own").workers(1).build_async().unwrap();
+        let own = pool.clone();
+        let waited = pool.submit(async move { own.wait_idle().await }).await.unwrap();
+        assert!(matches!(waited.await.unwrap(), Err(ShutdownError::InsideTask)));
+        pool.wait_idle().await.unwrap();
+    });
+}
+
+#[test]
+fn hazard_71_what_has_no_error_to_give_panics_before_it_begins() {
+    on_each(|| async {
+        let pool = quiet("polls").workers(1).build_async().unwrap();
+        let threads = Pool::builder("threads").workers(1).build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (other, body) = (threads.clone(), Arc::clone(&ran));
+        let scope = pool.submit(async move { other.scope(|_| body.fetch_add(1, SeqCst)) });
+        let other = threads.clone();
+        let stream = pool.submit(async move {
+            let mut stream = other.stream::<(), &str>(1);
+            stream.submit_result(|| Ok(())).unwrap();
+            stream.next().is_some()
+        });
+        let batch = pool.submit(async {
+            let tasks = [|| Ok::<_, &str>(())];
+            Pool::builder("batch").workers(1).run_batch(tasks, Shutdown::light()).is_ok()
+        });
+        for message in [
+            panic_of(scope.await.unwrap().await),
+            panic_of(stream.await.unwrap().await),
+            panic_of(batch.await.unwrap().await),
+        ] {
+            assert!(message.contains("blocks its thread"), "{message}");
+        }
+        assert_eq!(ran.load(SeqCst), 0, "before its body");
+        // With an error to give there is no panic.
+        let other = threads.clone();
+        let slice = pool.submit(async move { other.map_slice(&[1, 2], |n| n + 1).unwrap_err() });
+        assert_eq!(slice.await.unwrap().await.unwrap().refused, Some(Reason::WouldDeadlock));
+        threads.shutdown_async(Shutdown::default()).await.unwrap();
+        pool.shutdown(Shutdown::default()).await.unwrap();
+    });
+}
+
+fn panic_of<T: std::fmt::Debug>(outcome: Result<T, TaskError>) -> String {
+    match outcome {
+        Err(TaskError::Panicked(panic)) => panic.message().to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What waits for the runtime would hold up the thread that has to drive it.
+#[test]
+fn hazard_71_a_blocking_submit_inside_a_poll_does_not_run_its_future_to_the_end() {
+    on_each(|| async {
+        let caller_runs = |name| {
+            let pool = quiet(name).workers(1).queue(1).when_full(WhenFull::CallerRuns);
+            pool.build_async().unwrap()
+        };
+        let (own, other) = (caller_runs("own"), caller_runs("other"));
+        let gate = Arc::new(Notify::new());
+        let waits = |gate: &Arc<Notify>| {
+            let gate = Arc::clone(gate);
+            async move { gate.notified().await }
+        };
+        let running = other.submit(waits(&gate)).await.unwrap();
+        while other.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        other.submit(waits(&gate)).await.unwrap().detach(); // and it is full
+        let (inner, full) = (own.clone(), other.clone());
+        let outer = own.submit(async move {
+            let later = || async {
+                sleep(Duration::from_millis(1)).await;
+                7
+            };
+            inner.submit_blocking(later()).unwrap().detach(); // fills the one place
+            let on_top = inner.submit_blocking(later()).unwrap();
+            let refused = full.submit_blocking(later()).unwrap_err();
+            assert_eq!(refused.reason(), Reason::WouldDeadlock);
+            on_top.await.unwrap() + refused.into_work().await
+        });
+        assert_eq!(outer.await.unwrap().await.unwrap(), 14);
+        gate.notify_one();
+        running.await.unwrap();
+        gate.notify_one();
+        for pool in [own, other] {
+            let report = pool.shutdown(Shutdown::default()).await.unwrap();
+            assert!(report.is_success(), "{report}");
+        }
+    });
+}
