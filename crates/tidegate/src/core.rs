@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::task::Waker;
 
 use crate::bell::Bell;
 use crate::clock::{Clock, Ticks};
@@ -10,7 +11,8 @@ use crate::decide::Closing;
 use crate::depot;
 use crate::diagnosis::Past;
 use crate::driver::Driver;
-use crate::event::{Event, wake_quietly};
+use crate::event::{Event, wake_all};
+use crate::frames;
 use crate::ids::{TaskId, TaskInfo};
 use crate::ledger::{Ledger, Totals};
 use crate::life::CellRef;
@@ -275,11 +277,28 @@ impl Core {
         }
     }
 
+    /// Wakes all, and counts the wakers that panic (O5).
+    #[inline]
+    pub(crate) fn wake(&self, wakers: impl IntoIterator<Item = Waker>) {
+        let panics = wake_all(wakers);
+        if panics > 0 {
+            self.ledger.callback_panics.fetch_add(panics, SeqCst);
+        }
+    }
+
+    /// As the pool whose code runs on this thread, if there is one.
+    #[cold]
+    pub(crate) fn count_waker_panics(panics: u64) {
+        if let Some(core) = frames::innermost().and_then(Core::find) {
+            core.ledger.callback_panics.fetch_add(panics, SeqCst);
+        }
+    }
+
     /// Something settled, or a worker has nothing left to do: watchers look again.
     #[inline]
     pub(crate) fn settled(&self) {
         if let Some(wakers) = self.watch.settled() {
-            wake_quietly(wakers);
+            self.wake(wakers);
             self.wake_supervisor();
         }
     }

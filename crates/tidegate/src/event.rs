@@ -57,9 +57,17 @@ impl<T: Clone> Event<T> {
     }
 }
 
-/// Wakes all; a waker that panics (hazard 83) does not keep the others asleep.
+/// Wakes all; a waker that panics (hazard 83) does not keep the others asleep. How many did.
+#[must_use]
+pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) -> u64 {
+    let panics = |waker: Waker| crate::panics::quietly(|| waker.wake()).is_err();
+    wakers.into_iter().map(panics).map(u64::from).sum()
+}
+
+/// As `wake_all`, for what does not know its pool: the one whose code we are in counts.
 pub(crate) fn wake_quietly(wakers: impl IntoIterator<Item = Waker>) {
-    for waker in wakers {
-        let _ = crate::panics::quietly(|| waker.wake());
+    let panics = wake_all(wakers);
+    if panics > 0 {
+        crate::core::Core::count_waker_panics(panics);
     }
 }

@@ -99,6 +99,13 @@ pub(crate) fn polls() -> bool {
     false
 }
 
+/// The pool whose code runs on this thread.
+pub(crate) fn innermost() -> Option<*mut ()> {
+    let top = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: as in `depth`.
+    unsafe { top.as_ref() }.map(|frame| frame.pool.cast_mut())
+}
+
 /// For what blocks and has no error to give.
 #[track_caller]
 pub(crate) fn must_not_poll(what: &str, instead: &str) {

@@ -18,8 +18,8 @@ use std::time::Duration;
 use crate::clock::{Clock, Ticks};
 use crate::parker::Parker;
 use crate::queue::{NoRoom, Queue, Standing};
-use crate::sync::atomic::AtomicU32;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Lock, MODELLED, Padded, snooze, steps};
 
 /// Below this bound every place that comes free is announced at once.
@@ -36,6 +36,8 @@ pub(crate) struct Lobby {
     line: Lock<Line>,
     /// One submitter at a time waits awake for a moment before it queues up.
     awake: AtomicU32,
+    /// Of those who wait (O5).
+    waker_panics: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -62,14 +64,18 @@ enum Who {
 }
 
 impl Who {
-    fn wake(self) {
+    /// False if that panicked: a waker is user code (hazard 83).
+    fn wake(self) -> bool {
         match self {
-            Who::Thread(parker) => parker.unpark(),
-            // A waker of the user may panic (hazard 83).
-            Who::Future(waker) => drop(crate::panics::quietly(move || {
+            Who::Thread(parker) => {
+                parker.unpark();
+                true
+            }
+            Who::Future(waker) => crate::panics::quietly(move || {
                 waker.wake_by_ref();
                 drop(waker);
-            })),
+            })
+            .is_ok(),
         }
     }
 }
@@ -89,6 +95,19 @@ impl Lobby {
             waiting: Padded(AtomicU32::new(0)),
             line: Lock::new(Line::default()),
             awake: AtomicU32::new(0),
+            waker_panics: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn waker_panics(&self) -> u64 {
+        self.waker_panics.load(Relaxed)
+    }
+
+    fn wake(&self, who: impl IntoIterator<Item = Who>) {
+        for who in who {
+            if !who.wake() {
+                self.waker_panics.fetch_add(1, Relaxed);
+            }
         }
     }
 
@@ -127,13 +146,13 @@ impl Lobby {
             (line.waiters.front().map(|first| first.who.clone()), line.waiters.len() == 1)
         };
         let is_future = matches!(first, Some(Who::Future(_)));
-        first.into_iter().for_each(Who::wake);
+        self.wake(first);
         is_future && (!alone || queue.is_reserved())
     }
 
     pub(crate) fn wake_all(&self) {
         let all: Vec<_> = self.line.lock().waiters.iter().map(|w| w.who.clone()).collect();
-        all.into_iter().for_each(Who::wake);
+        self.wake(all);
     }
 
     /// There is room, and whoever was told has not taken it: one more may. True: ask again.
@@ -155,7 +174,7 @@ impl Lobby {
             (next, waiting.next().is_some())
         };
         let passed = next.is_some();
-        next.into_iter().for_each(Who::wake);
+        self.wake(next);
         passed && more
     }
 
@@ -308,7 +327,7 @@ impl Lobby {
             };
             (next, gone)
         };
-        next.into_iter().for_each(Who::wake);
+        self.wake(next);
         drop(gone); // a waker is user code
     }
 }

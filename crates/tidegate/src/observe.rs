@@ -95,7 +95,7 @@ impl Core {
             longest_poll: staff.longest_poll,
             late_returns,
             items: read(&ledger.items),
-            callback_panics: read(&ledger.callback_panics),
+            callback_panics: read(&ledger.callback_panics) + self.lobby.waker_panics(),
             drop_panics: read(&ledger.drop_panics),
             hook_panics: read(&ledger.hook_panics),
             worker_restarts: read(&ledger.restarts),

@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::cell::Kind;
 use crate::clock::Ticks;
 use crate::core::Core;
-use crate::event::wake_quietly;
 use crate::frames;
 use crate::ids::{TaskId, WorkerId};
 use crate::life::CellRef;
@@ -216,7 +215,7 @@ impl Core {
             Chore::WorkerFailed(worker, cause) => self.worker_failed(worker, &cause),
             Chore::Tell(news) => trace::tell(self, news),
             Chore::CancelToken(token) => token.cancel(),
-            Chore::Wake(wakers) => wake_quietly(wakers),
+            Chore::Wake(wakers) => self.wake(wakers),
             Chore::RoomIsFree => self.room_is_free(),
             Chore::PassOn => self.pass_the_turn_on(),
         }

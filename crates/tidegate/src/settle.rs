@@ -16,7 +16,6 @@ use crate::core::Core;
 use crate::cx::Cx;
 use crate::decide::{self, Returned};
 use crate::depot;
-use crate::event::wake_quietly;
 use crate::extras::{self, Extras};
 use crate::frames;
 use crate::holding;
@@ -296,7 +295,7 @@ fn finish(
         None => core.ledger.outcomes.count(kind),
     }
     match cell.publish(kind) {
-        Published::ToHandle(waker) => wake_quietly(waker),
+        Published::ToHandle(waker) => core.wake(waker),
         Published::Unclaimed => discard_output(cell, kind, core),
     }
     span.end(core, public_kind(kind));

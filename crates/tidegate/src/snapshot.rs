@@ -75,7 +75,7 @@ pub struct Snapshot {
     pub late_returns: u64,
     /// Items that `map_slice` has run, inside its tasks.
     pub items: u64,
-    /// Panics in `on_outcome` callbacks.
+    /// Panics in `on_outcome` callbacks, and in the wakers of those who wait for the pool.
     pub callback_panics: u64,
     /// Panics in the `Drop` of captures, results and payloads.
     pub drop_panics: u64,

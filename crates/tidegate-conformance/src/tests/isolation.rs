@@ -155,7 +155,9 @@ pub(crate) fn O5_panic_in_a_waker(cx: &Ctx) {
         eventually("it settles", || handle.is_settled());
         assert_eq!(value(handle), 6, "the outcome stays");
     }
-    assert_eq!(woken.load(SeqCst), cx.workers() as u64 * 2, "every waker was woken");
+    let woken = woken.load(SeqCst);
+    assert_eq!(woken, cx.workers() as u64 * 2, "every waker was woken");
+    eventually("each is counted", || pool.snapshot().callback_panics == woken);
     assert_whole(&pool, cx.workers());
 }
 
