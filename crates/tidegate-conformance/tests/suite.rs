@@ -1,4 +1,5 @@
-//! The whole suite under `cargo test`: a module per kind, a `#[test]` per test.
+//! The suite under `cargo test`: a module per kind, a `#[test]` per test. Half of the kinds, to be
+//! quick; the runner has them all.
 #![forbid(unsafe_code)]
 
 use tidegate_conformance::kinds::{AsyncKind, ChannelKind, TidegateKind};
@@ -12,13 +13,8 @@ fn with_children<K>(kind: K) -> K {
 
 stamp_suite!(tidegate_1w, with_children(TidegateKind::threads("tidegate-1w", 1)));
 stamp_suite!(tidegate_2w, with_children(TidegateKind::threads("tidegate-2w", 2)));
-stamp_suite!(tidegate_8w, with_children(TidegateKind::threads("tidegate-8w", 8)));
-stamp_suite!(tidegate_help, with_children(TidegateKind::threads("tidegate-help", 2).helping()));
 stamp_suite!(tidegate_state, TidegateKind::threads("tidegate-state", 2).with_state());
 stamp_suite!(tidegate_q1, with_children(TidegateKind::threads("tidegate-q1", 2).queue(1)));
-stamp_suite!(tidegate_1to4w, with_children(TidegateKind::threads("tidegate-1to4w", 4).growing()));
-stamp_suite!(tidegate_1000w, TidegateKind::threads("tidegate-1000w", 1_000).a_few_tests());
 stamp_suite!(tokio_2w, AsyncKind::multi_thread("tokio-2w", 2));
-// `tokio-8w` is the runner's: it takes as long as three others.
 stamp_suite!(tokio_current_1w, AsyncKind::current_thread("tokio-current-1w"));
 stamp_suite!(channel_2w, ChannelKind::new("channel-2w", 2));
