@@ -197,10 +197,17 @@ impl Pot {
     }
 
     /// Sleeps until it is woken, until `deadline` of `clock`, or until time has made room.
-    fn park(&self, parker: &Arc<Parker>, clock: &Clock, deadline: Ticks, due: Duration) {
+    fn park(&self, parker: &Arc<Parker>, clock: &Clock, deadline: Ticks, due: Ticks) {
         let own = self.clock();
-        if due == Duration::MAX || own.goes_with(clock) {
-            parker.park_until(clock, clock.now().after(due).min(deadline));
+        if due == Ticks::NEVER {
+            parker.park_until(clock, deadline);
+        } else if own.is_real() && own.goes_with(clock) {
+            // Two of them may have begun to count at different times.
+            let due = clock.now().after(due.since(own.now()));
+            parker.park_until(clock, due.min(deadline));
+        } else if own.goes_with(clock) {
+            // The same one, and not by how long it is until then: a test may move it meanwhile.
+            parker.park_until(clock, due.min(deadline));
         } else {
             // A test's clock beside another one: both have to be watched.
             const NAP: Duration = Duration::from_millis(1);
@@ -243,7 +250,7 @@ impl Pot {
             let (wakers, sleep) = {
                 let mut state = self.state.lock();
                 let wakers = state.serve();
-                let sleep = state.due_in().map(|due| (state.clock.clone(), due));
+                let sleep = state.due_at().map(|due| (state.clock.clone(), due));
                 if sleep.is_none() {
                     state.minder = None;
                 }
@@ -251,7 +258,7 @@ impl Pot {
             };
             wake_quietly(wakers);
             let Some((clock, due)) = sleep else { return };
-            parker.park_until(&clock, clock.now().after(due));
+            parker.park_until(&clock, due);
         }
     }
 }
@@ -282,7 +289,7 @@ impl State {
                 wakers.extend(first.waker);
             }
         }
-        let due = self.due_in().map(|due| now.after(due));
+        let due = self.due_at();
         if let (Some(due), Some(first)) = (due, self.line.front_mut()) {
             // Its time comes without anybody giving something back, and whoever minds it may
             // sleep too long: another one was first, or some has come back.
@@ -303,9 +310,9 @@ impl State {
         self.line.binary_search_by_key(&number, |waiter| waiter.number).ok()
     }
 
-    /// How long until time makes room for the first in line.
-    fn due_in(&self) -> Option<Duration> {
-        self.line.front().and_then(|first| self.supply.due_in(first.weight))
+    /// When time makes room for the first in line.
+    fn due_at(&self) -> Option<Ticks> {
+        self.line.front().and_then(|first| self.supply.due_at(first.weight))
     }
 }
 
@@ -324,8 +331,8 @@ enum Look {
     Served,
     /// The budget was made too small for it.
     TooHeavy,
-    /// Look again when woken, or after that time.
-    Waiting { due: Duration, refills: bool },
+    /// Look again when woken, or then.
+    Waiting { due: Ticks, refills: bool },
 }
 
 impl InLine {
@@ -342,14 +349,14 @@ impl InLine {
                 }
                 None => {
                     let first = state.line.front().is_some_and(|w| w.number == self.number);
-                    let (due, now) = (state.due_in(), state.clock.now());
+                    let due = state.due_at();
                     if let Some(due) = due.filter(|_| first) {
-                        state.told_first = Some((self.number, now.after(due)));
+                        state.told_first = Some((self.number, due));
                     }
                     let mine = state.find(self.number).and_then(|at| state.line.get_mut(at));
                     let old = mine.and_then(|mine| mine.waker.replace(waker));
                     let refills = due.is_some();
-                    let due = due.filter(|_| first).unwrap_or(Duration::MAX);
+                    let due = due.filter(|_| first).unwrap_or(Ticks::NEVER);
                     (Look::Waiting { due, refills }, wakers, old)
                 }
             }
@@ -435,7 +442,7 @@ mod tests {
         let mut first = in_line(&pot, 10);
         let (woken, waker) = waker();
         let due = |first: &mut InLine| match first.look(&waker) {
-            Look::Waiting { due, .. } => due,
+            Look::Waiting { due, .. } => due.since(pot.clock().now()),
             _ => Duration::ZERO,
         };
         assert_eq!(due(&mut first), 10 * SECOND);
@@ -444,6 +451,24 @@ mod tests {
         assert_eq!(due(&mut first), 5 * SECOND);
         pot.change(|supply, now| supply.refund(5, now));
         assert_eq!((woken.0.load(SeqCst), due(&mut first)), (2, Duration::ZERO));
+    }
+
+    /// A clock that moves between the look and the sleep makes the sleep shorter, not longer.
+    #[test]
+    fn b2_who_has_looked_sleeps_until_then_and_not_for_so_long() {
+        let (pot, hand) = empty_rate(1);
+        let mut first = in_line(&pot, 1);
+        let (_woken, waker) = waker();
+        let Look::Waiting { due, .. } = first.look(&waker) else { panic!("nothing is left") };
+        hand.advance(SECOND);
+        let (tell, told) = std::sync::mpsc::channel();
+        let own = Arc::clone(&pot);
+        std::thread::spawn(move || {
+            with_parker(|parker, _| own.park(parker, &own.clock(), Ticks::NEVER, due));
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(60 * SECOND).expect("it oversleeps");
+        assert!(matches!(first.look(&waker), Look::Served));
     }
 
     #[test]

@@ -123,14 +123,15 @@ impl Supply {
         }
     }
 
-    /// How long until time alone has made room; None: time makes none.
-    pub(crate) fn due_in(&self, weight: u64) -> Option<Duration> {
+    /// When time alone has made room; None: time makes none.
+    pub(crate) fn due_at(&self, weight: u64) -> Option<Ticks> {
         match self {
             Supply::Held { .. } => None,
-            Supply::Refilled { rate, credit, .. } => {
+            Supply::Refilled { rate, credit, at, .. } => {
                 let missing = rate.cost(weight).saturating_sub(*credit);
                 let nanos = missing.div_ceil(u128::from(rate.permits));
-                Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+                let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+                Some(at.after(Duration::from_nanos(nanos)))
             }
         }
     }
@@ -159,7 +160,7 @@ mod tests {
         let mut supply = Supply::held(10);
         assert!(supply.take(7, NOW) && !supply.take(4, NOW) && supply.take(3, NOW));
         assert_eq!((supply.available(NOW), supply.used()), (0, 10));
-        assert_eq!(supply.due_in(1), None, "time makes no room");
+        assert_eq!(supply.due_at(1), None, "time makes no room");
         supply.give_back(7);
         assert_eq!(supply.available(later(1)), 7);
         supply.refund(3, NOW);
@@ -182,8 +183,8 @@ mod tests {
     fn b2_time_refills_up_to_the_burst() {
         let mut supply = Supply::refilled(Rate::new(50, Duration::from_secs(1)), 10, NOW);
         assert!(supply.take(10, NOW) && !supply.take(1, NOW));
-        assert_eq!(supply.due_in(1), Some(Duration::from_millis(20)));
-        assert_eq!(supply.due_in(3), Some(Duration::from_millis(60)));
+        assert_eq!(supply.due_at(1), Some(later(20)));
+        assert_eq!(supply.due_at(3), Some(later(60)));
         assert!(
             !supply.take(1, later(19)) && supply.take(1, later(20)) && !supply.take(1, later(20))
         );
