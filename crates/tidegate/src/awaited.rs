@@ -76,7 +76,8 @@ async fn place_fitting<W: Run + 'static>(
         Placed::Refused(refused) => Err(refused),
         Placed::Waits(line) => line.await,
         // Only inside a task of the pool, which may block.
-        Placed::Here(cell) => {
+        Placed::Here(hand) => {
+            let cell = hand.claim();
             core.run_here(cell);
             Ok(cell)
         }
@@ -89,8 +90,8 @@ pub(crate) enum Placed<'t, W: Work> {
     Accepted(CellRef),
     Refused(Refused<W::Closure>),
     Waits(InLobby<'t, W>),
-    /// Accepted and claimed: whoever offers it runs it.
-    Here(CellRef),
+    /// Whoever offers it runs it.
+    Here(InHand<'t, W>),
 }
 
 impl Core {
@@ -117,31 +118,88 @@ impl Core {
             Ok(()) => Ok(Slowly::Accepted),
             Err(why) => self.without_room(cell, why, &offer),
         };
+        if let Ok(Slowly::Accepted) = slowly {
+            self.let_in(cell, &offer);
+            return Placed::Accepted(cell);
+        }
+        let mut hand = InHand::new(self, cell, offer);
         match slowly {
-            Ok(Slowly::Accepted) => {
-                self.let_in(cell, &offer);
-                Placed::Accepted(cell)
+            Ok(Slowly::Wait(until)) => {
+                hand.has_stepped_back = true;
+                Placed::Waits(InLobby::new(hand, until))
             }
-            Ok(Slowly::Here) => {
-                self.claim_here(cell, &offer);
-                Placed::Here(cell)
-            }
-            Ok(Slowly::Wait(until)) => Placed::Waits(InLobby::new(self, cell, until, offer)),
-            Err(reason) => {
-                // SAFETY: refused, so nobody else has seen the cell, which holds a `W`.
-                let work = unsafe { self.take_back::<W>(cell) };
-                Placed::Refused(self.refuse(name, reason, work.into_closure()))
-            }
+            Ok(_) => Placed::Here(hand),
+            Err(reason) => Placed::Refused(hand.refuse(reason)),
+        }
+    }
+}
+
+/// Work that was not accepted yet: dropped, it takes the work along.
+pub(crate) struct InHand<'t, W: Work> {
+    core: Arc<Core>,
+    offer: Offer<'t>,
+    /// Holds a `W`, and nobody else has seen it. None once it was accepted or refused.
+    cell: Option<CellRef>,
+    /// As `Core::without_room` says.
+    has_stepped_back: bool,
+    work: PhantomData<fn() -> W>,
+}
+
+impl<'t, W: Work> InHand<'t, W> {
+    fn new(core: &Arc<Core>, cell: CellRef, offer: Offer<'t>) -> Self {
+        let (core, cell) = (Arc::clone(core), Some(cell));
+        InHand { core, offer, cell, has_stepped_back: false, work: PhantomData }
+    }
+
+    /// Whoever has it will wait before it runs it.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn step_back(&mut self) {
+        if !self.has_stepped_back {
+            self.has_stepped_back = true;
+            self.offer.step_back();
+        }
+    }
+
+    /// It waits no longer.
+    fn step_in(&mut self) {
+        if std::mem::take(&mut self.has_stepped_back) {
+            self.offer.step_in();
+        }
+    }
+
+    /// Accepts it: whoever has it runs it.
+    pub(crate) fn claim(mut self) -> CellRef {
+        self.step_in();
+        let cell = self.cell.take().expect("not accepted");
+        self.core.claim_here(cell, &self.offer);
+        cell
+    }
+
+    fn refuse(&mut self, reason: Reason) -> Refused<W::Closure> {
+        let closure = self.take_back().expect("not accepted");
+        self.core.refuse(self.offer.name, reason, closure)
+    }
+
+    fn take_back(&mut self) -> Option<W::Closure> {
+        let cell = self.cell.take()?;
+        self.step_in(); // whoever counted it takes it off
+        // SAFETY: not accepted, so nobody else has seen the cell, which holds a `W`.
+        let work = unsafe { self.core.take_back::<W>(cell) };
+        Some(work.into_closure())
+    }
+}
+
+impl<W: Work> Drop for InHand<'_, W> {
+    fn drop(&mut self) {
+        if drop_quietly(self.take_back()) {
+            self.core.ledger.drop_panics.fetch_add(1, SeqCst);
         }
     }
 }
 
 /// A submission in line.
 pub(crate) struct InLobby<'t, W: Work> {
-    core: Arc<Core>,
-    offer: Offer<'t>,
-    /// Holds a `W`. None once it has been let in or refused.
-    cell: Option<CellRef>,
+    hand: InHand<'t, W>,
     until: Ticks,
     began: Ticks,
     /// Its place in the line, and who polled it last.
@@ -149,45 +207,36 @@ pub(crate) struct InLobby<'t, W: Work> {
     /// Tickets when it was first in line.
     first_since: Option<u64>,
     wake_ups: Option<WakeUps>,
-    work: PhantomData<fn() -> W>,
 }
 
 impl<'t, W: Work> InLobby<'t, W> {
-    fn new(core: &Arc<Core>, cell: CellRef, until: Ticks, offer: Offer<'t>) -> Self {
-        InLobby {
-            core: Arc::clone(core),
-            offer,
-            cell: Some(cell),
-            until,
-            began: core.clock.now(),
-            number: None,
-            first_since: None,
-            wake_ups: None,
-            work: PhantomData,
-        }
+    fn new(hand: InHand<'t, W>, until: Ticks) -> Self {
+        let began = hand.core.clock.now();
+        InLobby { hand, until, began, number: None, first_since: None, wake_ups: None }
     }
 
     fn look(&mut self, waker: &Waker) -> Poll<Result<(), Reason>> {
         // In line before the looks: what changes after them wakes us.
         let number = self.stand_in_line(waker);
-        let (core, cell) = (&self.core, self.cell.expect("polled after it was ready"));
-        WakeUps::set(&mut self.wake_ups, core, self.offer.token, self.until, waker);
+        let InHand { core, offer, cell, .. } = &self.hand;
+        let cell = cell.expect("polled after it was ready");
+        WakeUps::set(&mut self.wake_ups, core, offer.token, self.until, waker);
         if core.queue.is_closed() {
             return Poll::Ready(Err(Reason::Closed));
         }
-        if self.offer.token.is_some_and(Token::is_cancelled) {
+        if offer.token.is_some_and(Token::is_cancelled) {
             return Poll::Ready(Err(Reason::Cancelled));
         }
         if core.lobby.take_turn(number) {
             lobby::insist(&core.queue, &mut self.first_since);
-            self.offer.step_in();
-            match core.push_cell(cell, Standing::FirstInLine, &self.offer) {
+            offer.step_in();
+            match core.push_cell(cell, Standing::FirstInLine, offer) {
                 Ok(()) => return Poll::Ready(Ok(())),
                 Err(NoRoom::Closed) => {
-                    self.offer.step_back();
+                    offer.step_back();
                     return Poll::Ready(Err(Reason::Closed));
                 }
-                Err(NoRoom::Full) => self.offer.step_back(),
+                Err(NoRoom::Full) => offer.step_back(),
             }
             core.turn_away();
         } else if core.lobby.may_be_held_up(&core.queue) {
@@ -202,13 +251,13 @@ impl<'t, W: Work> InLobby<'t, W> {
     fn stand_in_line(&mut self, waker: &Waker) -> u64 {
         match &mut self.number {
             None => {
-                let number = self.core.lobby.join_future(waker);
+                let number = self.hand.core.lobby.join_future(waker);
                 self.number = Some((number, waker.clone()));
                 number
             }
             Some((number, last)) => {
                 if !last.will_wake(waker) {
-                    self.core.lobby.update(*number, waker);
+                    self.hand.core.lobby.update(*number, waker);
                     *last = waker.clone();
                 }
                 *number
@@ -218,18 +267,9 @@ impl<'t, W: Work> InLobby<'t, W> {
 
     fn leave(&mut self) {
         if let Some((number, _)) = self.number.take() {
-            self.core.lobby.leave(number, &self.core.queue);
+            let core = &self.hand.core;
+            core.lobby.leave(number, &core.queue);
         }
-    }
-
-    /// Nobody has let it in: the work comes back.
-    fn take_back(&mut self) -> Option<W::Closure> {
-        let cell = self.cell.take()?;
-        self.leave();
-        self.offer.step_in(); // whoever counted it takes it off
-        // SAFETY: not accepted, so nobody else has seen the cell, which holds a `W`.
-        let work = unsafe { self.core.take_back::<W>(cell) };
-        Some(work.into_closure())
     }
 }
 
@@ -244,17 +284,18 @@ impl<W: Work> Future for InLobby<'_, W> {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(())) => {
                 this.leave();
-                let cell = this.cell.take().expect("just let in");
-                let core = &this.core;
+                this.hand.has_stepped_back = false; // `look` did it
+                let cell = this.hand.cell.take().expect("just let in");
+                let InHand { core, offer, .. } = &this.hand;
                 core.task_added();
-                let waited = this.offer.waited + core.clock.now().since(this.began);
-                core.times.submitted(this.offer.name, waited);
-                core.let_in(cell, &this.offer);
+                let waited = offer.waited + core.clock.now().since(this.began);
+                core.times.submitted(offer.name, waited);
+                core.let_in(cell, offer);
                 Poll::Ready(Ok(cell))
             }
             Poll::Ready(Err(reason)) => {
-                let closure = this.take_back().expect("not let in");
-                Poll::Ready(Err(this.core.refuse(this.offer.name, reason, closure)))
+                this.leave();
+                Poll::Ready(Err(this.hand.refuse(reason)))
             }
         }
     }
@@ -262,8 +303,6 @@ impl<W: Work> Future for InLobby<'_, W> {
 
 impl<W: Work> Drop for InLobby<'_, W> {
     fn drop(&mut self) {
-        if drop_quietly(self.take_back()) {
-            self.core.ledger.drop_panics.fetch_add(1, SeqCst);
-        }
+        self.leave();
     }
 }

@@ -90,10 +90,11 @@ impl<T, E> InFlight<T, E> {
     /// R9 for a stream that is polled inside the pool: the oldest of its own that is queued
     /// begins there if nothing has settled.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn begin_queued(&self) {
+    pub(crate) fn begin_queued(&self, waker: &Waker) {
         if !self.has_settled() {
-            let cells = self.handles.values().filter_map(Handle::cell);
-            let _ = cells.filter(|cell| cell.is_queued()).any(crate::on_tokio::begin_queued);
+            let mut queued =
+                self.handles.values().filter_map(Handle::cell).filter(|cell| cell.is_queued());
+            let _ = queued.any(|cell| crate::on_tokio::begin_queued(cell, waker));
         }
     }
 

@@ -5,6 +5,7 @@
 //! slow paths, so a short task never pays for it.
 
 use std::cell::Cell;
+use std::task::Waker;
 
 use crate::line::WorkerLine;
 
@@ -25,8 +26,30 @@ struct Frame {
 /// A poll of a task that is a future, as the code in it sees it.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub(crate) struct Poll {
-    /// Where tasks go that this one starts on top of itself; null on a caller's.
+    /// The nest, where tasks go that this one begins on top of itself.
     pub(crate) inbox: *const (),
+    /// It is the top of its nest, and has begun nothing.
+    pub(crate) may_begin: Cell<bool>,
+    /// To be woken when it may.
+    pub(crate) wishes: Cell<Vec<Waker>>,
+}
+
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+impl Poll {
+    pub(crate) fn new(inbox: *const (), is_top: bool) -> Poll {
+        Poll { inbox, may_begin: Cell::new(is_top), wishes: Cell::default() }
+    }
+
+    /// Whether it may begin a task on top of itself; if not, `waker` is woken when it may.
+    pub(crate) fn may_begin_or_wish(&self, waker: &Waker) -> bool {
+        if !self.may_begin.get() {
+            let waker = waker.clone(); // may be user code, which may come here
+            let mut wishes = self.wishes.take();
+            wishes.push(waker);
+            self.wishes.set(wishes);
+        }
+        self.may_begin.get()
+    }
 }
 
 per_thread! {

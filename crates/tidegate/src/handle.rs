@@ -179,7 +179,7 @@ impl<T, E> Future for Handle<T, E> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let cell = self.cell.expect("a handle was polled after its outcome was taken");
         if cell.look() == Look::Queued {
-            waiting::begin_queued(cell);
+            waiting::begin_queued(cell, cx.waker());
         }
         if !matches!(cell.look(), Look::Settled(..)) && !cell.register(cx.waker()) {
             return Poll::Pending;

@@ -1,7 +1,9 @@
 //! Pools of futures: the same core, driven by a tokio runtime.
 //!
 //! ```text
+//!  work.rs    ways to write a future                      (job.rs)
 //!  body.rs    a future as work, and one poll of it        (settle.rs)
+//!  nest.rs    those that have begun, on top of each other (waiting.rs)
 //!  worker.rs  a worker that is a future                   (worker.rs, lot.rs)
 //!  driver.rs  supervisor and reaper on the runtime,       (supervisor.rs, reaper.rs)
 //!             and the thread that watches the runtime
@@ -16,15 +18,17 @@ mod body;
 mod driver;
 mod group;
 mod map;
+mod nest;
 mod offer;
 mod pool;
 mod stream;
 mod task;
 mod time;
+mod work;
 mod worker;
 
-pub(crate) use body::{Nest, begin_queued};
 pub(crate) use driver::Runtime;
+pub(crate) use nest::{Nest, begin_queued};
 pub(crate) use time::TokioTime;
 pub(crate) use worker::wake_runner;
 

@@ -143,17 +143,20 @@ impl Roll {
         None
     }
 
-    /// As `wait`, for a future. Inside a poll of the pool what is queued begins on top of it.
+    /// As `wait`, for a future. Inside a poll of the pool what is queued begins on top of it, one
+    /// after the other.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) fn poll_wait(&self, core: &Arc<Core>, waker: &Waker) -> std::task::Poll<()> {
         frames::with_poll(core.address(), |poll| {
             loop {
                 while let Some(poll) = poll
+                    && poll.may_begin.get()
                     && let Some(cell) = self.oldest_queued()
                 {
                     core.begin_on_top(cell, poll);
                 }
-                match self.is_over_or_wakes(poll.is_some(), waker) {
+                let helps = poll.is_some_and(|poll| poll.may_begin_or_wish(waker));
+                match self.is_over_or_wakes(helps, waker) {
                     Some(true) => return std::task::Poll::Ready(()),
                     Some(false) => {}
                     None => return std::task::Poll::Pending,

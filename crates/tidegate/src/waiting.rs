@@ -1,6 +1,7 @@
 //! How a thread waits for a task: awake for a while, asleep, or by running it.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use crate::clock::{Clock, Ticks};
 use crate::core::Core;
@@ -25,12 +26,12 @@ pub(crate) enum Depth {
 }
 
 /// R9 for a future that waits: a target that is still queued begins on top of the task that is
-/// polled here, if that is one of the same pool.
+/// polled here, if that is one of the same pool; if not now, `waker` is woken when it may.
 #[inline]
-pub(crate) fn begin_queued(cell: CellRef) {
+pub(crate) fn begin_queued(cell: CellRef, waker: &Waker) {
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    crate::on_tokio::begin_queued(cell);
-    let _ = cell;
+    crate::on_tokio::begin_queued(cell, waker);
+    let _ = (cell, waker);
 }
 
 /// Until there is an outcome, or the reason why there can't be one.

@@ -1,19 +1,23 @@
 //! What a future may do to its own pool, and to others, while it is polled.
 #![cfg(feature = "tokio")]
 
-use std::future::pending;
+use std::future::{Future, pending, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Budget, Pool, Reason, Shutdown, ShutdownError, TaskError, WaitError, WaitReason, WhenFull,
+    AsyncPool, Budget, Inside, Pool, Reason, Shutdown, ShutdownError, TaskError, WaitError,
+    WaitReason, WhenFull,
 };
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 mod async_kit;
 use async_kit::*;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 #[test]
 fn a_task_may_await_a_queued_task_of_its_own_pool() {
@@ -158,5 +162,150 @@ fn hazard_71_a_blocking_submit_inside_a_poll_does_not_run_its_future_to_the_end(
             let report = pool.shutdown(Shutdown::default()).await.unwrap();
             assert!(report.is_success(), "{report}");
         }
+    });
+}
+
+/// Futures that count how many of them are under way.
+#[derive(Clone, Default)]
+struct UnderWay(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl UnderWay {
+    async fn one(self) -> Result<(), String> {
+        let (now, most) = &*self.0;
+        most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
+        }
+        now.fetch_sub(1, SeqCst);
+        Ok(())
+    }
+
+    fn most(&self) -> usize {
+        self.0.1.load(SeqCst)
+    }
+}
+
+#[test]
+fn r9_what_a_task_awaits_of_its_own_pool_runs_one_after_the_other() {
+    for workers in [1, 3] {
+        on_each(|| async move {
+            let pool = quiet("joins").workers(workers).queue(200).build_async().unwrap();
+            let (own, seen) = (pool.clone(), UnderWay::default());
+            let counted = seen.clone();
+            let task = pool.submit(async move {
+                let mut handles = Vec::new();
+                for _ in 0..100 {
+                    handles.push(own.submit(counted.clone().one()).await.unwrap());
+                }
+                // One waker for all of them, and one for each.
+                let (few, many) = handles.split_at_mut(20);
+                futures_util::future::join_all(few).await;
+                futures_util::future::join_all(many).await;
+            });
+            task.await.unwrap().await.unwrap();
+            assert!(seen.most() <= workers, "{} on {workers}", seen.most());
+            pool.wait_idle().await.unwrap();
+            assert_eq!(pool.snapshot().completed, 101);
+        });
+    }
+}
+
+#[test]
+fn g1_the_limit_of_a_group_holds_inside_a_future() {
+    for workers in [1, 8] {
+        on_each(|| async move {
+            let pool = quiet("limits").workers(workers).queue(200).build_async().unwrap();
+            let (own, seen) = (pool.clone(), UnderWay::default());
+            let counted = seen.clone();
+            let task = pool.submit(async move {
+                let group = own.group().limit(2).start();
+                for _ in 0..50 {
+                    group.submit(counted.clone().one()).await.unwrap();
+                    // Two that have slots, and one inline.
+                    assert!(group.unsettled() <= 3, "{} unsettled", group.unsettled());
+                }
+                group.wait().await.unwrap();
+            });
+            task.await.unwrap().await.unwrap();
+            assert!(seen.most() <= 3, "{} on {workers}", seen.most());
+        });
+    }
+}
+
+#[test]
+fn r8_run_inline_begins_one_at_a_time() {
+    on_each(|| async {
+        let pool = quiet("inline").workers(1).queue(1).when_full_inside(Inside::RunInline);
+        let pool = pool.build_async().unwrap();
+        let (own, seen) = (pool.clone(), UnderWay::default());
+        let counted = seen.clone();
+        let task = pool.submit(async move {
+            let all = (0..40).map(|_| own.submit(counted.clone().one()));
+            let handles = futures_util::future::try_join_all(all).await.unwrap();
+            futures_util::future::join_all(handles).await;
+            // What can't wait is refused while one that it has begun is under way.
+            own.spawn(pending()).await.unwrap();
+            own.submit(pending::<()>()).await.unwrap().detach();
+            let refused = own.submit_blocking(async {}).unwrap_err();
+            assert_eq!(refused.reason(), Reason::WouldDeadlock);
+        });
+        task.await.unwrap().await.unwrap();
+        assert_eq!(seen.most(), 1);
+        let report = pool.shutdown(Shutdown::hard()).await.unwrap();
+        assert_eq!(report.cancelled, 2);
+    });
+}
+
+#[test]
+fn a_deep_chain_of_awaits_is_polled_where_it_can_go_on() {
+    const DEPTH: usize = 20_000;
+
+    fn down(pool: AsyncPool, left: usize, polls: Arc<AtomicUsize>) -> BoxFuture<usize> {
+        let counted = Arc::clone(&polls);
+        let chain = async move {
+            if left == 0 {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+                return 0;
+            }
+            let next = pool.clone();
+            let deeper = pool.submit(down(next, left - 1, polls)).await.unwrap();
+            deeper.await.unwrap() + 1
+        };
+        let mut chain = Box::pin(chain);
+        Box::pin(poll_fn(move |cx| {
+            counted.fetch_add(1, SeqCst);
+            chain.as_mut().poll(cx)
+        }))
+    }
+
+    on_each(|| async {
+        let pool = quiet("deep").workers(1).queue(10).build_async().unwrap();
+        let polls = Arc::new(AtomicUsize::new(0));
+        let chain = down(pool.clone(), DEPTH, Arc::clone(&polls));
+        let found = pool.submit(chain).await.unwrap().await.unwrap();
+        assert_eq!(found, DEPTH);
+        // Each when it begins and when it goes on; the lowest and the top at each yield.
+        let most = 2 * DEPTH + 300;
+        assert!(polls.load(SeqCst) <= most, "{} polls", polls.load(SeqCst));
+    });
+}
+
+#[test]
+fn g1_a_submission_that_waits_for_its_turn_holds_up_no_wait_for_the_group() {
+    on_each(|| async {
+        let pool = quiet("turns").workers(1).queue(1).build_async().unwrap();
+        let (own, group) = (pool.clone(), pool.group().start::<()>());
+        let task = pool.submit(async move {
+            let waited = group.clone();
+            let mut waits = own.submit(async move { waited.wait().await }).await.unwrap();
+            assert!(futures_util::poll!(&mut waits).is_pending(), "it is on top now");
+            own.spawn(async {}).await.unwrap(); // the queue is full
+            group.submit(async { Ok(()) }).await.unwrap();
+            waits.await.unwrap().unwrap();
+        });
+        task.await.unwrap().await.unwrap();
+        pool.wait_idle().await.unwrap();
     });
 }

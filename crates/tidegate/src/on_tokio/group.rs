@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::body::{Member, Outcome};
+use super::nest::may_begin_here;
 use super::offer;
 use super::pool::AsyncPool;
+use super::work::{Member, Outcome};
 use crate::admission::Patience;
 use crate::budget::Budget;
 use crate::core::Core;
@@ -163,8 +164,12 @@ async fn enter<E: Send + 'static>(
         let (token, until) = (Some(&members.token), members.deadline);
         WakeUps::set(&mut wake_ups, core, token, until, cx.waker());
         members.roll.wait_for_room(cx.waker());
-        match members.try_enter(core, Patience::Fork) {
-            Ok(Some(entered)) => Poll::Ready(Ok(entered)),
+        // Inside, beyond the limit, it begins on top of its submitter: when that may be.
+        let forks = may_begin_here(core, cx.waker());
+        let patience = if forks { Patience::Fork } else { Patience::Room };
+        match members.try_enter(core, patience) {
+            Ok(Some((key, Patience::Inline))) => Poll::Ready(Ok((key, Patience::Inline))),
+            Ok(Some((key, _))) => Poll::Ready(Ok((key, Patience::Fork))),
             Ok(None) => Poll::Pending,
             Err(reason) => Poll::Ready(Err(reason)),
         }

@@ -11,9 +11,9 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
-use super::body::Outcome;
 use super::offer;
 use super::pool::AsyncPool;
+use super::work::Outcome;
 use crate::admission::Patience;
 use crate::completed::InFlight;
 use crate::extras::Callback;
@@ -368,7 +368,7 @@ where
             }
             return Poll::Ready(Some(given));
         }
-        rest.in_flight.begin_queued();
+        rest.in_flight.begin_queued(cx.waker());
         let Some((key, mut handle)) = ready!(rest.in_flight.poll_next(cx)) else {
             return feed.poll_end();
         };

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::body::{Begin, FutureTask, Nest, StopWakes};
+use super::body::FutureTask;
+use super::nest::{Nest, StopWake, until_it_may_begin};
+use super::work::Begin;
 use crate::admission::Patience;
 use crate::awaited::{Placed, Taken};
 use crate::core::Core;
@@ -63,7 +65,9 @@ async fn place<B: Begin>(core: Arc<Core>, work: B, handle: bool, offer: Offer<'_
         Placed::Accepted(cell) => Ok(cell),
         Placed::Refused(refused) => Err(refused),
         Placed::Waits(line) => line.await,
-        Placed::Here(cell) => {
+        Placed::Here(mut hand) => {
+            until_it_may_begin(&core, || hand.step_back()).await;
+            let cell = hand.claim();
             // Dropped with the task in it, this must give back what the handle would.
             let own = handle.then(|| Handle::<B::Value, B::Error>::new(cell, false));
             if let Some(hosted) = core.begin_here(cell) {
@@ -125,24 +129,26 @@ impl Core {
         let nest = Nest::default();
         let env = RunEnv { core: self, line: None, state: no_state(), nest: &nest };
         frames::enter(self.address(), None, || run_claimed(cell, &env));
-        Some(Hosted { core: Arc::clone(self), nest, told: StopWakes::default() })
+        Some(Hosted { core: Arc::clone(self), nest, told: StopWake::default() })
     }
 
-    /// As `begin_here`, for an offer that does not wait and is made inside a poll: if that is
-    /// another pool's, there is nobody to poll it.
+    /// As `begin_here`, for an offer that does not wait and is made inside a poll. Refused if that
+    /// is another pool's, where nobody would poll it, or has begun one that has not ended.
     pub(crate) fn begin_inside(
         self: &Arc<Self>,
         cell: CellRef,
         offer: &Offer<'_>,
     ) -> Result<(), Reason> {
-        let begun = self.on_top(|| self.claim_here(cell, offer), cell);
-        if begun { Ok(()) } else { Err(Reason::WouldDeadlock) }
+        if self.on_top(|| self.claim_here(cell, offer), cell) {
+            return Ok(());
+        }
+        Err(if offer.patience == Patience::Try { Reason::Full } else { Reason::WouldDeadlock })
     }
 
-    /// Begins a task on top of the one that is polled here, if that is one of this pool.
+    /// Begins a task on top of the one that is polled here, if that is one of this pool and may.
     fn on_top(self: &Arc<Self>, claim: impl FnOnce(), cell: CellRef) -> bool {
         frames::with_poll(self.address(), |poll| {
-            let Some(poll) = poll else { return false };
+            let Some(poll) = poll.filter(|poll| poll.may_begin.get()) else { return false };
             claim();
             self.begin_claimed_on_top(cell, poll);
             true
@@ -156,7 +162,7 @@ impl Core {
 struct Hosted {
     core: Arc<Core>,
     nest: Nest,
-    told: StopWakes,
+    told: StopWake,
 }
 
 impl Hosted {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::body::{Outcome, Value};
 use super::driver::Runtime;
 use super::offer;
 use super::task::AsyncTask;
 use super::time::TokioTime;
+use super::work::{Outcome, Value};
 use crate::builder::Builder;
 use crate::config::{BuildError, Workers};
 use crate::core::Core;

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::body::Outcome;
 use super::offer;
 use super::pool::AsyncPool;
+use super::work::Outcome;
 use crate::completed::{InFlight, Settled};
 use crate::refused::{Reason, Refused};
 use crate::stream::{Completion, collect};
@@ -82,7 +82,7 @@ impl Drop for Number {
 impl<T: Send + 'static, E: Send + 'static> Stream for AsyncCompletions<T, E> {
     type Item = Completion<T, E>;
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.in_flight.begin_queued();
+        self.in_flight.begin_queued(cx.waker());
         self.in_flight.poll_next(cx).map(|found| found.map(collect))
     }
 }

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::body::{Call, Outcome, Value};
 use super::offer;
 use super::pool::AsyncPool;
+use super::work::{Call, Outcome, Value};
 use crate::admission::Patience;
 use crate::budget::Budget;
 use crate::cx::Cx;

@@ -1,0 +1,421 @@
+//! Futures that have begun and not ended, where they are polled.
+//!
+//! One as a rule. A task that waits for a queued task of its own pool begins that one on top of
+//! itself (R9), so they form a stack, and only its top may begin another. Whoever is further down
+//! and wants to begin one leaves a *wish*, its waker, and is woken when it is the top again. So
+//! tasks that wait for their pool run what they wait for one after the other, as on a thread,
+//! and `workers` and the limits of groups hold for futures, too.
+//!
+//! Who is on top has a waker of its own: of a deep stack only those are polled that can go on.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, VecDeque};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::body::Started;
+use crate::core::Core;
+use crate::frames;
+use crate::life::CellRef;
+use crate::outcome::Cause;
+use crate::parker::with_parker;
+use crate::settle::RunEnv;
+use crate::sync::atomic::AtomicBool;
+use crate::sync::atomic::Ordering::SeqCst;
+use crate::token::{Listener, Registration};
+
+#[derive(Default)]
+pub(crate) struct Nest {
+    /// The lowest, if there is any: alone it needs nothing else. It is polled by the waker of
+    /// whoever polls the nest, so at each wake.
+    first: Cell<Option<Started>>,
+    more: Cell<Option<Box<More>>>,
+}
+
+#[derive(Default)]
+struct More {
+    /// The newest last.
+    above: Vec<Above>,
+    /// Of the lowest.
+    wishes: Wishes,
+}
+
+struct Above {
+    task: Started,
+    /// None until it is polled.
+    signal: Option<(Arc<Signal>, Option<Registration>)>,
+    wishes: Wishes,
+}
+
+impl Nest {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        let first = self.first.take();
+        let empty = first.is_none();
+        self.first.set(first);
+        empty
+    }
+
+    pub(super) fn add(&self, task: Started) {
+        match self.first.take() {
+            None => self.first.set(Some(task)),
+            first => {
+                self.first.set(first);
+                let mut more = self.more.take().unwrap_or_default();
+                more.above.push(Above::new(task));
+                self.more.set(Some(more));
+            }
+        }
+    }
+
+    /// All of them, the lowest first.
+    fn take_all(&self) -> impl Iterator<Item = Started> + use<> {
+        let above = self.more.take().map(|more| more.above).unwrap_or_default();
+        self.first.take().into_iter().chain(above.into_iter().map(|one| one.task))
+    }
+
+    /// Polls what is in it, until all of it is pending (Pending) or over.
+    pub(crate) fn poll(&self, env: &RunEnv<'_>, cx: &mut Context<'_>) -> Poll<()> {
+        // What has begun meanwhile must be polled once, or nothing would wake us for it.
+        let mut has_begun = self.poll_each(env, cx, Reach::All);
+        while has_begun {
+            has_begun = self.poll_each(env, cx, Reach::Top);
+        }
+        if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// From the top down, so that whoever waits for one above it goes on at once. True if
+    /// something has begun meanwhile.
+    fn poll_each(&self, env: &RunEnv<'_>, cx: &mut Context<'_>, reach: Reach) -> bool {
+        let (mut first, mut more) = (self.first.take(), self.more.take());
+        let mut is_top = true;
+        let count = more.as_ref().map_or(0, |more| more.above.len());
+        for at in (0..count).rev() {
+            if reach == Reach::Top && !is_top {
+                break; // who is woken further down has woken us, too
+            }
+            let above = &mut more.as_mut().expect("counted").above;
+            let Above { task, signal, wishes } = &mut above[at];
+            let is_due = Signal::renew(signal, task, env, cx.waker());
+            let is_wished = is_top && wishes.are_there();
+            if !is_due && !is_wished {
+                is_top = false;
+                continue;
+            }
+            let waker = Waker::from(Arc::clone(&signal.as_ref().expect("renewed").0));
+            let mut own = Context::from_waker(&waker);
+            let polled = self.advance(task, wishes, (is_top, is_due), env, &mut own);
+            if polled.is_over {
+                above.remove(at);
+            }
+            is_top = polled.is_next_top;
+        }
+        let mut fresh = Wishes::default();
+        if let Some(task) = &mut first {
+            let wishes = more.as_mut().map_or(&mut fresh, |more| &mut more.wishes);
+            let is_due = is_top || reach == Reach::All;
+            if self.advance(task, wishes, (is_top, is_due), env, cx).is_over {
+                first = None;
+            }
+        }
+        // Who wishes has begun one, so there is a list now.
+        let begun = self.first.take().map(Above::new).into_iter();
+        let rest = self.more.take().map(|more| more.above).unwrap_or_default();
+        let mut begun = begun.chain(rest).peekable();
+        let has_begun = begun.peek().is_some();
+        if has_begun {
+            more.get_or_insert_default().above.extend(begun);
+        }
+        if let Some(more) = &mut more {
+            more.wishes.append(fresh);
+        }
+        if first.is_none() {
+            more = more.filter(|more| !more.above.is_empty());
+            if let Some(more) = &mut more {
+                let lowest = more.above.remove(0);
+                first = Some(lowest.task);
+                more.wishes = lowest.wishes;
+            }
+        }
+        self.first.set(first);
+        self.more.set(more);
+        has_begun
+    }
+
+    /// Polls one if it is due. If it is the top, then also for each of its wishes, until it has
+    /// begun something.
+    fn advance(
+        &self,
+        task: &mut Started,
+        wishes: &mut Wishes,
+        (is_top, mut is_due): (bool, bool),
+        env: &RunEnv<'_>,
+        cx: &mut Context<'_>,
+    ) -> Polled {
+        loop {
+            is_due |= is_top && wishes.grant(env.core);
+            if !is_due {
+                return Polled { is_over: false, is_next_top: false };
+            }
+            is_due = false;
+            let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), is_top);
+            let polled = task.poll(env, cx, &poll);
+            wishes.add(poll.wishes.take());
+            let may_begin = poll.may_begin.get();
+            if polled.is_ready() {
+                return Polled { is_over: true, is_next_top: may_begin };
+            }
+            if !may_begin || !wishes.are_there() {
+                return Polled { is_over: false, is_next_top: false };
+            }
+        }
+    }
+
+    /// Drops what is in it, and what its destructors begin.
+    pub(crate) fn stop(&self, env: &RunEnv<'_>, cause: Cause) {
+        while !self.is_empty() {
+            for mut task in self.take_all() {
+                let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), true);
+                task.stop(env, cause, &poll);
+            }
+        }
+    }
+
+    /// As `poll`, where no worker is woken when one of them is told to stop.
+    pub(crate) fn poll_hosted(
+        &self,
+        env: &RunEnv<'_>,
+        cx: &mut Context<'_>,
+        told: &mut StopWake,
+    ) -> Poll<()> {
+        loop {
+            told.watch(self, cx.waker());
+            let polled = self.poll(env, cx);
+            if polled.is_ready() || told.watches(self, cx.waker()) {
+                return polled;
+            }
+        }
+    }
+
+    /// What `f` gives for the lowest.
+    fn with_first<R>(&self, f: impl FnOnce(&mut Started) -> R) -> Option<R> {
+        let mut first = self.first.take();
+        let found = first.as_mut().map(f);
+        self.first.set(first);
+        found
+    }
+
+    /// Polls what is in it to the end, on this thread.
+    #[inline(always)]
+    pub(crate) fn finish_here(&self, env: &RunEnv<'_>) {
+        if !self.is_empty() {
+            self.finish(env);
+        }
+    }
+
+    #[cold]
+    fn finish(&self, env: &RunEnv<'_>) {
+        let _inside = env.core.driver.enter();
+        with_parker(|parker, waker| {
+            let (mut cx, mut told) = (Context::from_waker(waker), StopWake::default());
+            while self.poll_hosted(env, &mut cx, &mut told).is_pending() {
+                parker.park();
+            }
+        });
+    }
+}
+
+/// Which of them are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    All,
+    /// The newest, and who is the top if that ends.
+    Top,
+}
+
+/// How a poll left one of them, and whether the next below is the top now.
+struct Polled {
+    is_over: bool,
+    is_next_top: bool,
+}
+
+impl Above {
+    fn new(task: Started) -> Above {
+        Above { task, signal: None, wishes: Wishes::default() }
+    }
+}
+
+// ---------------------------------------------------------------- who is woken
+
+/// The waker of one that is on top of another.
+struct Signal {
+    is_woken: AtomicBool,
+    /// Of whoever polls the nest.
+    outer: Waker,
+}
+
+impl Signal {
+    /// Whether its task is to be polled; with a new signal if it has none for this waker.
+    fn renew(
+        signal: &mut Option<(Arc<Signal>, Option<Registration>)>,
+        task: &mut Started,
+        env: &RunEnv<'_>,
+        outer: &Waker,
+    ) -> bool {
+        if let Some((signal, _)) = signal
+            && signal.outer.will_wake(outer)
+        {
+            let is_woken = signal.is_woken.load(SeqCst) && signal.is_woken.swap(false, SeqCst);
+            return is_woken || task.cell().stop_requested().is_some();
+        }
+        let new = Arc::new(Signal { is_woken: AtomicBool::new(false), outer: outer.clone() });
+        // A worker is woken when its task is told to stop; a caller's task sees to it itself.
+        let told = match env.line {
+            Some(_) => None,
+            None => task.token().register(Listener::Waker(Waker::from(Arc::clone(&new)))),
+        };
+        *signal = Some((new, told));
+        true
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_woken.swap(true, SeqCst) {
+            self.outer.wake_by_ref();
+        }
+    }
+}
+
+/// Wakes whoever polls a nest that is no worker's, when the lowest task in it is told to stop.
+#[derive(Default)]
+pub(crate) struct StopWake {
+    watched: Option<(CellRef, Waker)>,
+    registration: Option<Registration>,
+}
+
+impl StopWake {
+    fn watch(&mut self, nest: &Nest, waker: &Waker) {
+        if self.watches(nest, waker) {
+            return;
+        }
+        self.watched = nest.with_first(|task| (task.cell(), waker.clone()));
+        // One that was told already is dropped by the poll that follows.
+        let register = |task: &mut Started| task.token().register(Listener::Waker(waker.clone()));
+        self.registration = nest.with_first(register).flatten();
+    }
+
+    fn watches(&self, nest: &Nest, waker: &Waker) -> bool {
+        let now = nest.with_first(Started::cell);
+        self.watched.as_ref().is_some_and(|(of, by)| Some(*of) == now && by.will_wake(waker))
+    }
+}
+
+// ---------------------------------------------------------------- who begins what
+
+/// Wakers of those who would begin something on top, each once, in the order of their coming.
+#[derive(Default)]
+struct Wishes {
+    line: VecDeque<Waker>,
+    known: BTreeSet<(usize, usize)>,
+}
+
+impl Wishes {
+    fn key(waker: &Waker) -> (usize, usize) {
+        (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
+    }
+
+    fn add(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        for waker in wakers {
+            if self.known.insert(Wishes::key(&waker)) {
+                self.line.push_back(waker);
+            }
+        }
+    }
+
+    fn are_there(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    fn append(&mut self, other: Wishes) {
+        self.add(other.line);
+    }
+
+    /// Wakes the oldest; false if there is none.
+    fn grant(&mut self, core: &Core) -> bool {
+        let Some(waker) = self.line.pop_front() else { return false };
+        self.known.remove(&Wishes::key(&waker));
+        core.wake([waker]);
+        true
+    }
+}
+
+/// R9 for futures: a target of the same pool that is still queued is begun by the worker that
+/// waits for it, on top of the task that is polled there, or `waker` is woken when that may be.
+/// False if somebody else was first.
+pub(crate) fn begin_queued(cell: CellRef, waker: &Waker) -> bool {
+    let pool = cell.cell().core.load(SeqCst);
+    frames::with_poll(pool.cast_const(), |poll| match poll {
+        Some(poll) if poll.may_begin_or_wish(waker) => {
+            Core::find(pool).is_none_or(|core| core.begin_on_top(cell, poll))
+        }
+        _ => true,
+    })
+}
+
+/// Ready when the task of this pool that is polled here may begin another on top of itself; at
+/// once if none is. Before it waits it says so.
+pub(super) async fn until_it_may_begin(core: &Core, mut waits: impl FnMut()) {
+    poll_fn(|cx| {
+        if may_begin_here(core, cx.waker()) {
+            return Poll::Ready(());
+        }
+        waits();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// False if a task of the pool is polled here that may not begin another on top of itself;
+/// `waker` is woken when it may.
+pub(super) fn may_begin_here(core: &Core, waker: &Waker) -> bool {
+    frames::with_poll(core.address(), |poll| poll.is_none_or(|poll| poll.may_begin_or_wish(waker)))
+}
+
+impl Core {
+    /// Begins a queued task on top of the one that is polled, which may; false if somebody else
+    /// was first.
+    pub(crate) fn begin_on_top(self: &Arc<Self>, cell: CellRef, poll: &frames::Poll) -> bool {
+        if !cell.claim_start() {
+            return false;
+        }
+        self.queue.give_credit();
+        self.room_is_free();
+        self.begin_claimed_on_top(cell, poll);
+        true
+    }
+
+    /// As `begin_on_top`, for a task that was claimed.
+    pub(crate) fn begin_claimed_on_top(self: &Arc<Self>, cell: CellRef, poll: &frames::Poll) {
+        debug_assert!(poll.may_begin.get(), "only the top begins another");
+        poll.may_begin.set(false);
+        // SAFETY: it was made of a nest that lives as long as the poll, on this thread.
+        let nest = unsafe { &*poll.inbox.cast::<Nest>() };
+        frames::with_line(self.address(), |line| {
+            self.ledger.nested.fetch_add(1, SeqCst);
+            match line {
+                Some(line) => line.count_nested(),
+                None => {
+                    self.ledger.started.fetch_add(1, SeqCst);
+                    self.callers.lock().push((cell, frames::fresh_number()));
+                }
+            }
+            let env = RunEnv { core: self, line, state: crate::worker::no_state(), nest };
+            crate::worker::run_claimed(cell, &env);
+        });
+    }
+}
