@@ -247,8 +247,8 @@ impl<W: Work> Future for InLobby<'_, W> {
                 let cell = this.cell.take().expect("just let in");
                 let core = &this.core;
                 core.task_added();
-                let waited = this.offer.waited + core.clock.now().since(this.began);
-                core.times.submitted(this.offer.name, waited);
+                let for_room = core.clock.now().since(this.began);
+                core.times.submitted(this.offer.name, this.offer.waited, for_room);
                 core.let_in(cell, &this.offer);
                 Poll::Ready(Ok(cell))
             }
