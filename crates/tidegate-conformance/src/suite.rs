@@ -296,6 +296,9 @@ macro_rules! for_each_test {
         diagnosis::V3_saturated_when_the_queue_is_full_and_submitters_wait "V3" [Native] [];
         diagnosis::V3_saturated_when_work_is_refused "V3" [Native] [];
         diagnosis::V3_stalled_when_work_waits_and_no_worker_finishes "V3" [Native] [];
+        diagnosis::V3_no_stall_when_a_submitter_waits_for_a_budget "V3" [Native] [];
+        diagnosis::V3_a_budget_that_refuses_is_no_sign_of_too_many_workers "V3" [Native] [];
+        diagnosis::V3_a_rate_that_is_waited_for_is_seen "V3" [Native] [];
         diagnosis::V3_stuck_when_an_abandoned_task_does_not_return "V3" [Native] [];
         diagnosis::V3_short_handed_above_max_abandoned "V3" [Native] [];
         diagnosis::V3_short_handed_when_no_thread_can_be_started "V3" [Native] [];

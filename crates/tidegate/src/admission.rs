@@ -288,7 +288,7 @@ impl Core {
         self.push_cell(cell, Standing::Newcomer, offer)?;
         self.task_added();
         if !offer.waited.is_zero() {
-            self.times.submitted(offer.name, offer.waited);
+            self.times.submitted(offer.name, offer.waited, Duration::ZERO);
         }
         Ok(())
     }
@@ -605,8 +605,8 @@ impl Core {
         match waited {
             Waited::Admitted => {
                 self.task_added();
-                let waited = offer.waited + self.clock.now().since(began);
-                self.times.submitted(offer.name, waited);
+                let for_room = self.clock.now().since(began);
+                self.times.submitted(offer.name, offer.waited, for_room);
                 Ok(())
             }
             Waited::Closed => Err(Reason::Closed),

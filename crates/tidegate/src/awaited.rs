@@ -288,8 +288,8 @@ impl<W: Work> Future for InLobby<'_, W> {
                 let cell = this.hand.cell.take().expect("just let in");
                 let InHand { core, offer, .. } = &this.hand;
                 core.task_added();
-                let waited = offer.waited + core.clock.now().since(this.began);
-                core.times.submitted(offer.name, waited);
+                let for_room = core.clock.now().since(this.began);
+                core.times.submitted(offer.name, offer.waited, for_room);
                 core.let_in(cell, offer);
                 Poll::Ready(Ok(cell))
             }

@@ -161,7 +161,8 @@ impl<S: 'static> Builder<S> {
         self
     }
 
-    /// The stack of each worker, in bytes. Default: the platform's.
+    /// The stack of each worker, in bytes: 64 KiB or more, of which a panic with its backtrace may
+    /// take half; the rest is for the tasks. Default: the platform's.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.config.stack_size = Some(bytes);
         self

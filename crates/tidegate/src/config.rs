@@ -260,12 +260,14 @@ impl Config {
         if self.driver.is_async() {
             let expected = "none: a pool of futures has no threads, and its tasks move between those of the runtime";
             let given = [
-                ("worker_state", self.worker_state.is_some()),
-                ("stack_size", self.stack_size.is_some()),
-                ("callers_may_help", self.callers_may_help),
+                ("worker_state", self.worker_state.as_ref().map(|_| "given".to_owned())),
+                ("stack_size", self.stack_size.map(|bytes| bytes.to_string())),
+                ("callers_may_help", self.callers_may_help.then(|| "true".to_owned())),
             ];
-            if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
-                return wrong(key, "given".to_owned(), expected);
+            for (key, value) in given {
+                if let Some(value) = value {
+                    return wrong(key, value, expected);
+                }
             }
         }
         if self.worker_state.is_some() {

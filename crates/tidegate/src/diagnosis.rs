@@ -37,7 +37,7 @@ pub enum Verdict {
     ShortHanded,
     /// Abandoned tasks have not returned, and keep their threads.
     Stuck,
-    /// Work waits, and nothing finishes: every worker has been in its task for longer than a
+    /// Work waits, in the queue or for room, and nothing finishes: every worker has been in its task for longer than a
     /// second and twice what 99 of 100 tasks take (10 s while none has finished yet); or work
     /// waited during a window of that length and nothing began or ended.
     Stalled,
@@ -48,17 +48,18 @@ pub enum Verdict {
     /// pool grew and shrank by turns: at least three times and once per ten seconds.
     Flapping,
     /// The queue is full to three quarters (without a queue: nobody is idle), and in the window
-    /// submitters waited, ran their work themselves, or lost or got back some of it: there is
+    /// submitters waited for room, ran their work themselves, or lost or got back some of it: there is
     /// more to do than the workers can, and the pool pushes back as it should.
     Saturated,
     /// At least 100 tasks completed, workers were busy for less than a twentieth of their time,
     /// and 99 of 100 took less than a microsecond, or a hundredth of the usual: do they do what
     /// they should?
     SuspiciouslyFast,
-    /// For a second or more nothing was offered, and nothing was left to do.
+    /// For a second or more nothing was offered, nothing was left to do, and nobody waited for a
+    /// budget.
     Starved,
-    /// There is some work, nobody had to wait for it, and two or more workers were busy for
-    /// less than a twentieth of their time, over a second or more.
+    /// There is some work, nobody had to wait for it, no budget kept any back, and two or more
+    /// workers were busy for less than a twentieth of their time, over a second or more.
     Overprovisioned,
     /// None of these.
     #[default]
@@ -163,24 +164,43 @@ pub struct Diagnosis {
     pub verdict: Verdict,
     /// What else holds, the most urgent first.
     pub also: Vec<Verdict>,
+    /// A budget keeps work from this pool: submitters wait for one or waited in the window, or
+    /// work was refused over budget or as too heavy. Whatever the verdict: more workers or fewer
+    /// would not change that. The evidence says how much.
+    pub limited_by_budget: bool,
     /// How much time lies between the two snapshots.
     pub window: Duration,
     /// What the verdict was seen by.
     pub evidence: Vec<Evidence>,
 }
 
+/// What to do about a budget.
+const BUDGET_ADVICE: &str = "raise the budget if what it protects can take more, slow the \
+     producers, or see who holds it";
+
 impl Diagnosis {
-    /// Nothing stands out.
+    /// Nothing stands out. A budget that keeps work back is no illness of the pool: see
+    /// [`limited_by_budget`](Diagnosis::limited_by_budget).
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.verdict == Verdict::Healthy
+    }
+
+    /// What it means, for a person.
+    pub(crate) fn meaning(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Healthy if self.limited_by_budget => {
+                "its budget, not its workers, sets the pace"
+            }
+            verdict => verdict.meaning(),
+        }
     }
 }
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (pool, verdict) = (&self.pool, self.verdict);
-        write!(f, "pool {pool:?} is {verdict}: {}", verdict.meaning())?;
+        write!(f, "pool {pool:?} is {verdict}: {}", self.meaning())?;
         if self.state != PoolState::Running {
             write!(f, " (it is {})", self.state)?;
         }
@@ -192,7 +212,13 @@ impl fmt::Display for Diagnosis {
         for (n, other) in self.also.iter().enumerate() {
             write!(f, "{}{other}", if n == 0 { "\n  also      " } else { ", " })?;
         }
-        write!(f, "\n  advice    {}", verdict.advice())
+        match (self.limited_by_budget, self.is_healthy()) {
+            (false, _) => write!(f, "\n  advice    {}", verdict.advice()),
+            (true, true) => write!(f, "\n  advice    {BUDGET_ADVICE}"),
+            (true, false) => {
+                write!(f, "\n  advice    {}\n  budget    {BUDGET_ADVICE}", verdict.advice())
+            }
+        }
     }
 }
 
@@ -353,6 +379,7 @@ mod tests {
             state: PoolState::Closed,
             verdict: Verdict::Stalled,
             also: vec![Verdict::Failing, Verdict::Flapping],
+            limited_by_budget: false,
             window: Duration::from_secs(1),
             evidence: vec![
                 Evidence { what: "queued", value: Measure::Count(12) },
@@ -368,6 +395,26 @@ mod tests {
              also      failing, flapping\n  \
              advice    see the roster for what runs; look for a lock, a call without a limit, or \
              tasks that wait for each other; set `task_timeout`"
+        );
+        // What a budget does is said besides, and in a healthy pool it is all there is to say.
+        let budget = "raise the budget if what it protects can take more, slow the producers, or \
+                      see who holds it";
+        let text = Diagnosis { limited_by_budget: true, ..diagnosis.clone() }.to_string();
+        assert_eq!(text, format!("{diagnosis}\n  budget    {budget}"));
+        let healthy = Diagnosis {
+            state: PoolState::Running,
+            verdict: Verdict::Healthy,
+            also: Vec::new(),
+            limited_by_budget: true,
+            evidence: Vec::new(),
+            ..diagnosis
+        };
+        assert_eq!(
+            healthy.to_string(),
+            format!(
+                "pool \"images\" is healthy: its budget, not its workers, sets the pace\n  \
+                 seen      in 1.0s\n  advice    {budget}"
+            )
         );
     }
 

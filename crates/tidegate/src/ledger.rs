@@ -159,7 +159,7 @@ pub(crate) struct Ledger {
     pub(crate) hook_panics: AtomicU64,
     pub(crate) restarts: AtomicU64,
     pub(crate) size_turns: AtomicU64,
-    /// Threads that wait in a submit for a budget.
+    /// Threads and futures that wait in a submit for a budget.
     pub(crate) budget_waiters: AtomicU64,
     /// Callbacks that have yet to run or to return.
     pub(crate) callbacks: AtomicU64,

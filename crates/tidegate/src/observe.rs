@@ -72,6 +72,8 @@ impl Core {
         let reading = self.steady_reading();
         let mut submit_wait = Histogram::default();
         self.times.submit_wait.add_to(&mut submit_wait);
+        let budget_wait = self.times.budget_wait();
+        let waiting_for_budget = read(&ledger.budget_waiters);
         submit_wait.add_none(reading.accepted.saturating_sub(submit_wait.count()));
         Snapshot {
             pool: Arc::clone(&self.name),
@@ -105,8 +107,10 @@ impl Core {
             starting_workers: staff.coming,
             idle_workers: self.lot.idle().min(staff.live),
             queue_capacity: self.queue.bound(),
-            waiting_submitters: u64::from(self.lobby.waiting()) + read(&ledger.budget_waiters),
+            waiting_submitters: u64::from(self.lobby.waiting()) + waiting_for_budget,
+            waiting_for_budget,
             submit_wait,
+            budget_wait,
             queue_wait: staff.queue_wait,
             run_time: staff.run_time,
             tasks: self.times.by_name(),

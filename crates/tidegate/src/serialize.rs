@@ -33,7 +33,7 @@ fields!(Snapshot {
     pool text, state text, uptime seconds, accepted, refused, queued, running, completed, failed, panicked,
     timed_out, cancelled, evicted, abandoned, on_caller, nested, stuck, blocked_workers, longest_poll, late_returns, items,
     callback_panics, drop_panics, hook_panics, worker_restarts, size_turns, workers, live_workers, starting_workers,
-    idle_workers, queue_capacity, waiting_submitters, submit_wait, queue_wait, run_time, tasks,
+    idle_workers, queue_capacity, waiting_submitters, waiting_for_budget, submit_wait, budget_wait seconds, queue_wait, run_time, tasks,
     busy seconds, worker_time seconds, roster,
 });
 
@@ -62,7 +62,7 @@ fields!(Report {
     workers_lost, abandoned_workers, threads_joined,
 });
 
-fields!(Diagnosis { pool text, state text, verdict text, also, window seconds, evidence });
+fields!(Diagnosis { pool text, state text, verdict text, also, limited_by_budget, window seconds, evidence });
 
 /// The word.
 impl Serialize for Verdict {

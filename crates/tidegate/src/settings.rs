@@ -132,9 +132,7 @@ impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (key, value)) in self.entries().enumerate() {
             let line = if i == 0 { "" } else { "\n" };
-            let bare = value.parse::<i64>().is_ok() || value.parse::<bool>().is_ok();
-            let quote = if bare { "" } else { "\"" };
-            write!(f, "{line}{key} = {quote}{value}{quote}")?;
+            write!(f, "{line}{key} = {}", error::shown(&value))?;
         }
         Ok(())
     }

@@ -97,8 +97,12 @@ pub struct Snapshot {
     pub queue_capacity: u64,
     /// Threads and futures that wait in a submit, for room or for a budget.
     pub waiting_submitters: u64,
+    /// Those of them that wait for a budget: no worker could help them.
+    pub waiting_for_budget: u64,
     /// From the offer to the acceptance; most take no time.
     pub submit_wait: Histogram,
+    /// How much of that was for budgets, all together.
+    pub budget_wait: Duration,
     /// From the acceptance to the start. Exact while tasks take more than 20 µs, else of one in
     /// 64.
     pub queue_wait: Histogram,
@@ -121,6 +125,11 @@ impl Snapshot {
     pub(crate) fn failures(&self) -> u64 {
         let each = [self.failed, self.panicked, self.timed_out, self.abandoned];
         each.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
+    }
+
+    /// Submitters for whom a worker would make room.
+    pub(crate) fn waiting_for_room(&self) -> u64 {
+        self.waiting_submitters.saturating_sub(self.waiting_for_budget)
     }
 
     /// All work that anybody tried to submit.
@@ -199,8 +208,12 @@ impl fmt::Display for Snapshot {
         if let Some(longest) = &self.longest_poll {
             writeln!(f, "  blocked   {} in one poll, the longest {longest}", self.blocked_workers)?;
         }
-        let (queued, room, waiting) = (self.queued, self.queue_capacity, self.waiting_submitters);
-        writeln!(f, "  queue     {queued} of {room}, {waiting} submitters wait for room")?;
+        let (queued, room, waiting) = (self.queued, self.queue_capacity, self.waiting_for_room());
+        write!(f, "  queue     {queued} of {room}, {waiting} submitters wait for room")?;
+        match self.waiting_for_budget {
+            0 => writeln!(f)?,
+            others => writeln!(f, ", {others} for a budget")?,
+        }
         writeln!(f, "  running   {}", self.running)?;
         writeln!(f, "  accepted  {}, settled {}", self.accepted, self.settled())?;
         writeln!(f, "  outcomes  {}", NonZero(&self.outcomes()))?;
@@ -505,6 +518,11 @@ mod tests {
              \x20 runs      none\n\
              \x20 refused   full 5, closed 2\n\
              \x20 also      worker restarts 1"
+        );
+        let text = Snapshot { waiting_for_budget: 2, ..busy() }.to_string();
+        assert!(
+            text.contains("12 of 1000, 0 submitters wait for room, 2 for a budget\n"),
+            "{text}"
         );
     }
 

@@ -36,6 +36,7 @@ pub(crate) fn diagnose(before: &Snapshot, now: &Snapshot) -> Diagnosis {
         state: now.state,
         verdict,
         also: holds.collect(),
+        limited_by_budget: seen.limited_by_budget(),
         window: seen.elapsed,
         evidence: seen.evidence(verdict),
     }
@@ -59,6 +60,10 @@ struct Seen<'a> {
     on_caller: u64,
     /// How long submitters waited for room, all together.
     waited: Duration,
+    /// The same for budgets.
+    budget_wait: Duration,
+    over_budget: u64,
+    too_heavy: u64,
     runs: Histogram,
     utilisation: f64,
 }
@@ -72,6 +77,8 @@ impl<'a> Seen<'a> {
         let evicted = since(|s| s.evicted);
         let refused = |of: &Snapshot| sum(&of.refused.reasons().map(|(_, count)| count));
         let refused = refused(now).saturating_sub(refused(before));
+        let submit_wait = now.submit_wait.sum().saturating_sub(before.submit_wait.sum());
+        let budget_wait = now.budget_wait.saturating_sub(before.budget_wait);
         Seen {
             before,
             now,
@@ -87,7 +94,10 @@ impl<'a> Seen<'a> {
             size_turns: since(|s| s.size_turns),
             turned_away: sum(&[full, late, evicted]),
             on_caller: since(|s| s.on_caller),
-            waited: now.submit_wait.sum().saturating_sub(before.submit_wait.sum()),
+            waited: submit_wait.saturating_sub(budget_wait),
+            budget_wait,
+            over_budget: since(|s| s.refused.over_budget),
+            too_heavy: since(|s| s.refused.too_heavy),
             runs: now.run_time.since(&before.run_time),
             utilisation: now.utilisation_since(before),
         }
@@ -169,7 +179,7 @@ impl<'a> Seen<'a> {
         };
         let pushed_back = self.turned_away > 0
             || self.on_caller > 0
-            || self.now.waiting_submitters > 0
+            || self.now.waiting_for_room() > 0
             || !self.waited.is_zero();
         full && pushed_back && !self.is_stalled()
     }
@@ -188,6 +198,7 @@ impl<'a> Seen<'a> {
             && self.settled == 0
             && self.now.running == 0
             && backlog(self.now) == 0
+            && !self.limited_by_budget()
     }
 
     fn is_overprovisioned(&self) -> bool {
@@ -200,11 +211,21 @@ impl<'a> Seen<'a> {
             && self.now.live_workers >= 2
             && self.utilisation < NEXT_TO_NOTHING
             && nobody_waits
+            && !self.limited_by_budget()
             && !self.is_starved()
             && !self.is_suspiciously_fast()
     }
 
     // ------------------------------------------------------------ what they look at
+
+    /// No word of its own: a budget that is used up does what it is for, and the pool works.
+    /// But its workers are not what is scarce, and neither more nor fewer of them would help.
+    fn limited_by_budget(&self) -> bool {
+        self.now.waiting_for_budget > 0
+            || !self.budget_wait.is_zero()
+            || self.over_budget > 0
+            || self.too_heavy > 0
+    }
 
     /// Which share of what ended in the window failed.
     fn failing(&self) -> f64 {
@@ -279,7 +300,7 @@ impl<'a> Seen<'a> {
             }
             Verdict::Stalled => {
                 add("queued", count(now.queued));
-                add("waiting submitters", count(now.waiting_submitters));
+                add("waiting for room", count(now.waiting_for_room()));
                 add("settled", count(self.settled));
                 add("running", count(now.running));
                 add("idle workers", count(now.idle_workers));
@@ -300,7 +321,7 @@ impl<'a> Seen<'a> {
                 add("queued", count(now.queued));
                 add("queue capacity", count(now.queue_capacity));
                 add("queued before", count(self.before.queued));
-                add("waiting submitters", count(now.waiting_submitters));
+                add("waiting for room", count(now.waiting_for_room()));
                 add("submit wait", Measure::Time(self.waited));
                 add("turned away", count(self.turned_away));
                 add("run by callers", count(self.on_caller));
@@ -317,6 +338,12 @@ impl<'a> Seen<'a> {
                 }
             }
         }
+        if self.limited_by_budget() {
+            add("waiting for a budget", count(now.waiting_for_budget));
+            add("waited for budgets", Measure::Time(self.budget_wait));
+            add("refused over budget", count(self.over_budget));
+            add("refused as too heavy", count(self.too_heavy));
+        }
         evidence
     }
 }
@@ -326,9 +353,9 @@ fn task(poll: LongPoll) -> String {
     format!("{} {}", poll.name, poll.id).trim_start().to_owned()
 }
 
-/// What waits for a worker.
+/// What waits for a worker; who waits for a budget does not.
 fn backlog(of: &Snapshot) -> u64 {
-    of.queued.saturating_add(of.waiting_submitters)
+    of.queued.saturating_add(of.waiting_for_room())
 }
 
 fn share(part: u64, rest: u64) -> f64 {

@@ -21,6 +21,8 @@ pub(crate) const OTHER: &str = "other";
 #[derive(Debug)]
 pub(crate) struct Times {
     pub(crate) submit_wait: Recorder,
+    /// Of that the part for budgets, in nanoseconds.
+    for_budgets: AtomicU64,
     /// Of tasks that callers ran.
     pub(crate) run_time: Recorder,
     /// The last of those that was timed, and whether it was worth it.
@@ -56,6 +58,7 @@ impl Default for Times {
     fn default() -> Self {
         Times {
             submit_wait: Recorder::default(),
+            for_budgets: AtomicU64::new(0),
             run_time: Recorder::default(),
             callers_timed: AtomicU64::new(0),
             callers_long: AtomicBool::new(true),
@@ -95,12 +98,23 @@ impl Times {
         self.callers_long.store(took > LONG, Relaxed);
     }
 
-    /// Somebody waited for room.
-    pub(crate) fn submitted(&self, name: &'static str, waited: Duration) {
+    /// Somebody was let in who had waited, for budgets first and then for room.
+    pub(crate) fn submitted(&self, name: &'static str, for_budgets: Duration, for_room: Duration) {
+        let waited = for_budgets.saturating_add(for_room);
+        // Before the whole, and read after it: what is left for the room is rather too little.
+        if !for_budgets.is_zero() {
+            let nanos = u64::try_from(for_budgets.as_nanos()).unwrap_or(u64::MAX);
+            self.for_budgets.fetch_add(nanos, Relaxed);
+        }
         self.submit_wait.record(waited, 1);
         if let Some(times) = self.of(name) {
             times.submit_wait.record(waited, 1);
         }
+    }
+
+    /// How long those who were let in had waited for budgets, all together.
+    pub(crate) fn budget_wait(&self) -> Duration {
+        Duration::from_nanos(self.for_budgets.load(Relaxed))
     }
 
     pub(crate) fn by_name(&self) -> Vec<TaskTimes> {

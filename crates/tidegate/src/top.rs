@@ -96,12 +96,14 @@ fn draw(now: &Snapshot, before: &Snapshot) -> [String; 7] {
     let rate = |now: u64, before: u64| per_second(now.saturating_sub(before), elapsed);
     let diagnosis = now.diagnose_since(before);
     let title = match now.state {
-        PoolState::Running => format!("{}: {}", diagnosis.verdict, diagnosis.verdict.meaning()),
+        PoolState::Running => format!("{}: {}", diagnosis.verdict, diagnosis.meaning()),
         state => state.to_string(),
     };
-    let waiting = match now.waiting_submitters {
-        0 => String::new(),
-        n => format!(", {n} submitters wait"),
+    let waiting = match (now.waiting_for_room(), now.waiting_for_budget) {
+        (0, 0) => String::new(),
+        (room, 0) => format!(", {room} wait for room"),
+        (0, budget) => format!(", {budget} wait for a budget"),
+        (room, budget) => format!(", {room} wait for room, {budget} for a budget"),
     };
     let busy = 100.0 * now.utilisation_since(before);
     let (accepted, settled) =
@@ -262,7 +264,7 @@ mod tests {
         };
         let lines = draw(&now, &before);
         assert!(lines[0].starts_with("images  "), "{}", lines[0]);
-        assert_eq!(lines[1], "  queue    [############............] 200 of 400, 2 submitters wait");
+        assert_eq!(lines[1], "  queue    [############............] 200 of 400, 2 wait for room");
         assert_eq!(
             lines[2],
             "  workers  [RR] 2 run, 1 idle, 1 STUCK, 2 BLOCKED, 3 of 4 live, 25 % busy"
@@ -271,6 +273,11 @@ mod tests {
         assert_eq!(lines[4], "  waits    submit none  queue none");
         assert_eq!(lines[5], "  runs     none");
         assert_eq!(lines[6], "  longest  resize t0-2 for 3.0s on worker 2");
+        let queue = |now: Snapshot| draw(&now, &before)[1].clone();
+        let some = Snapshot { waiting_for_budget: 1, ..now.clone() };
+        assert!(queue(some).ends_with("200 of 400, 1 wait for room, 1 for a budget"));
+        let all = Snapshot { waiting_for_budget: 2, ..now.clone() };
+        assert!(queue(all).ends_with("200 of 400, 2 wait for a budget"));
         assert!(draw(&before, &now).iter().all(|line| !line.is_empty()), "the wrong way round");
     }
 }

@@ -355,16 +355,16 @@ fn v1_the_number_of_series_is_bounded() -> TestResult {
     let exporter = Exporter::new();
     exporter.add(&pool)?;
     let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
-    assert_eq!(series(&exporter.render()), 103);
+    assert_eq!(series(&exporter.render()), 105);
     for n in 0..200 {
         let name = Box::leak(format!("task {n}").into_boxed_str());
         pool.task(name).submit(|_| ())?.wait()?;
     }
-    assert_eq!(series(&exporter.render()), 1_273);
+    assert_eq!(series(&exporter.render()), 1_275);
     exporter.add_budget(&Budget::new("gone", 1))?;
     let budget = Budget::new("kept", 1);
     exporter.add_budget(&budget)?;
-    assert_eq!(series(&exporter.render()), 1_278);
+    assert_eq!(series(&exporter.render()), 1_280);
     pool.shutdown(Shutdown::default())?;
     Ok(())
 }
@@ -555,6 +555,18 @@ fn v1_every_alert_says_what_to_do_and_has_a_case_where_it_fires() {
         let (_, case) = ALERTS_TEST.split_once(&case).unwrap_or_else(|| panic!("{name}: no case"));
         let expected = case.lines().take(4).any(|line| line.contains("- exp_labels: {"));
         assert!(expected, "{name} fires in no case");
+        // Just before its time it is silent; at once are those that look back by themselves.
+        if !["TidegatePanics", "TidegateRestartsFlapping", "TidegateStoppedIncomplete"]
+            .contains(&name)
+        {
+            assert_eq!(rule.matches(" for: ").count(), 1, "{name} does not wait");
+            let minutes = |text: &str| word(text).trim_end_matches('m').parse::<u32>().unwrap();
+            let (_, fires) = case.split_once("eval_time: ").unwrap();
+            let early = format!("{{ alertname: {name}, eval_time: ");
+            let eves = ALERTS_TEST.split(&early).skip(1).map(minutes);
+            let eve = eves.filter(|eve| (1..=2).contains(&minutes(fires).saturating_sub(*eve)));
+            assert_eq!(eve.count(), 1, "{name}: its case does not say that it waits");
+        }
         // Silent in every other case, the healthy one first.
         let silent = format!("{{ alertname: {name}, eval_time: 50m, exp_alerts: [] }}");
         let cases = ALERTS_TEST.matches("- name: ").count();

@@ -80,6 +80,12 @@ fn json_of(pairs: &[(&str, &str)], bare: bool) -> String {
     format!("{{ \"pool\": {{ {POOL:?}: {{ {} }} }} }}", pairs.join(", "))
 }
 
+/// Numbers and flags as they are, texts in quotes.
+fn shown(value: &str) -> String {
+    let bare = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
+    if bare { value.to_owned() } else { format!("{value:?}") }
+}
+
 /// The complaint, with the variable spelled as the key.
 fn complaint(error: &SettingError, key: &str) -> String {
     error.to_string().replace(&format!("{PREFIX}{}", key.to_uppercase()), key)
@@ -111,7 +117,7 @@ fn c1_bad_values_give_the_same_complaint_every_way() {
         ("max_abandoned", &counts),
         ("max_abandoned", &["65521"]),
         ("stack_size", &counts),
-        ("stack_size", &["0", "2MB", "1099511627777"]),
+        ("stack_size", &["0", "1", "65535", "2MB", "1099511627777"]),
         ("restart_backoff", &["", "5s", "5s..=1s", "1..=5", "10ms..5s"]),
         ("on_parent_cancel", &["", "Hard", "hard within", "light within 30", "30s", "none"]),
     ];
@@ -119,7 +125,7 @@ fn c1_bad_values_give_the_same_complaint_every_way() {
         for value in *values {
             let expected = from_env(&[(key, value)]).expect_err(value);
             let text = complaint(&expected, key);
-            let start = format!("pool {POOL:?}: {key} is {value:?}; expected ");
+            let start = format!("pool {POOL:?}: {key} is {}; expected ", shown(value));
             assert!(text.starts_with(&start), "{text}");
             assert_eq!(expected.pool(), Some(POOL));
             assert_eq!(expected.value(), Some(*value));
@@ -145,6 +151,7 @@ fn c1_the_builder_refuses_with_the_same_words() {
         #[cfg(target_pointer_width = "64")]
         ("max_abandoned", "18446744073709551615", pool().max_abandoned(usize::MAX)),
         ("stack_size", "0", pool().stack_size(0)),
+        ("stack_size", "65535", pool().stack_size(65_535)),
         ("restart_backoff", "5s..=1s", pool().restart_backoff(s(5)..=s(1))),
     ] {
         let error = build_error(builder);
@@ -158,13 +165,13 @@ fn c1_the_complaint_names_pool_key_value_and_range() {
     let error = from_env(&[("workers", "0")]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "pool \"image-resize\": TIDEGATE_IMAGE_RESIZE_WORKERS is \"0\"; \
+        "pool \"image-resize\": TIDEGATE_IMAGE_RESIZE_WORKERS is 0; \
          expected 1 to 65520, or a range MIN..=MAX from 0..=1 up to that"
     );
     let error = from_env(&[("grace", "5")]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "pool \"image-resize\": TIDEGATE_IMAGE_RESIZE_GRACE is \"5\"; \
+        "pool \"image-resize\": TIDEGATE_IMAGE_RESIZE_GRACE is 5; \
          expected a duration with its unit, such as 250ms, 5s, 1m30s or 2h"
     );
 }
@@ -189,7 +196,10 @@ fn c1_settings_that_exclude_each_other_are_refused_at_the_build() {
         settings.set(key, value).unwrap();
         let error = Pool::builder(POOL).settings(&settings).worker_state(|_| ()).build();
         let text = error.expect_err(key).to_string();
-        assert!(text.contains(&format!("{key} is {value:?}; expected another value")), "{text}");
+        assert!(
+            text.contains(&format!("{key} is {}; expected another value", shown(value))),
+            "{text}"
+        );
     }
     assert_eq!(build_error(Pool::builder("")).key(), Some("name"));
 }
@@ -228,9 +238,24 @@ fn c1_a_setting_comes_once() {
         let pools = r#"{ "pool": { "a": {}, "b": {}, "a": {} } }"#;
         let text = Settings::pools_from_json(pools).unwrap_err().to_string();
         assert_eq!(text, "pool.a is set twice; keep one");
+        let pools = r#"{ "pool": { "a": {} }, "pool": { "b": {} } }"#;
+        let text = Settings::pools_from_json(pools).unwrap_err().to_string();
+        assert_eq!(text, "pool is set twice; keep one");
     }
     #[cfg(feature = "toml")]
-    assert!(Settings::pools_from_toml(&toml_of(&twice, true)).is_err());
+    for (text, key, line) in [
+        (toml_of(&twice, true).as_str(), "queue", 3),
+        ("[pool.a]\nqueue = 5\n'queue' = 6", "queue", 3),
+        ("pool.a.queue = 5\npool.a.queue = 6", "pool.a.queue", 2),
+        ("[pool]\na = { queue = 5, \"queue\" = 6 }", "queue", 2),
+        ("[pool.a]\nqueue = 5\n[pool.b]\n[pool.a]\nworkers = 1", "pool.a", 4),
+        ("[pool.\"ä, b\"]\n[pool.\"ä, b\"]", "pool.ä, b", 2),
+    ] {
+        let error = Settings::pools_from_toml(text).unwrap_err();
+        assert_eq!(error.key(), Some(key), "{error}");
+        let expected = format!("{key} is set twice, again in line {line}; keep one");
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 #[test]
@@ -375,7 +400,7 @@ fn settings() -> impl Strategy<Value = Settings> {
     let backoff = (duration(), duration()).prop_map(|(a, b)| a.min(b)..=a.max(b));
     let sizing = (of(workers), of(duration()), of(duration()), of(duration()));
     let full = (of(0..=u32::MAX as usize), of(when_full()), of(inside), of(any::<bool>()));
-    let ends = (of(duration()), of(duration()), of(0..=65_520usize), of(1..=1usize << 30));
+    let ends = (of(duration()), of(duration()), of(0..=65_520usize), of(65_536..=1usize << 30));
     let all = (sizing, full, ends, of(backoff), of(shutdown()));
     all.prop_map(|(sizing, full, ends, restart_backoff, on_parent_cancel)| {
         let mut s = Settings::default();
@@ -436,11 +461,11 @@ fn c1_a_file_has_pools_and_nothing_else() {
     );
     assert_eq!(
         error("pool = 8"),
-        "pool is \"8\"; expected pools by their names, each with its settings"
+        "pool is 8; expected pools by their names, each with its settings"
     );
     assert_eq!(
         error("[pool]\nworkers = 8"),
-        "pool \"workers\": settings is \"8\"; expected keys and values"
+        "pool \"workers\": settings is 8; expected keys and values"
     );
     assert!(error("[pool.a\n").starts_with("the settings could not be read as TOML: "));
     assert_eq!(Settings::pools_from_toml("").unwrap(), BTreeMap::new());
@@ -478,7 +503,7 @@ fn c1_json_has_the_same_types() {
     }
     assert_eq!(shown("18446744073709551615"), "18446744073709551615");
     let text = Settings::from_json("8").unwrap_err().to_string();
-    assert_eq!(text, "settings is \"8\"; expected keys and values");
+    assert_eq!(text, "settings is 8; expected keys and values");
     let text = Settings::from_json("{").unwrap_err().to_string();
     assert!(text.starts_with("the settings could not be read as JSON: EOF"), "{text}");
     // A crate elsewhere may have switched this on.
@@ -494,7 +519,7 @@ fn c1_settings_may_be_part_of_another_document() {
     let pools: BTreeMap<String, Settings> = serde_json::from_str(text).unwrap();
     assert_eq!(pools["a"].queue, Some(5));
     let error = serde_json::from_str::<Vec<Settings>>(r#"[{ "queue": -1 }]"#).unwrap_err();
-    assert!(error.to_string().starts_with("queue is \"-1\"; expected 0 to 4294967295"));
+    assert!(error.to_string().starts_with("queue is -1; expected 0 to 4294967295"));
 }
 
 // ---------------------------------------------------------------- the document

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    Builder, Clock, Diagnosis, Handle, ManualClock, Pool, Shutdown, StopWorker, Verdict, WhenFull,
-    WorkerState,
+    Budget, Builder, Clock, Diagnosis, Handle, ManualClock, Pool, Shutdown, StopWorker, Verdict,
+    WhenFull, WorkerState,
 };
 
 use super::sizing::{LATER, SOON, fill, timed};
@@ -53,8 +53,12 @@ fn one_of(pool: &Pool, hand: &ManualClock, took: Duration) {
     let busy = occupy(pool, 1);
     hand.advance(took);
     busy.open();
+    idle_and_timed(pool);
+}
+
+/// Times are written a moment after the outcome.
+fn idle_and_timed(pool: &Pool) {
     idle(pool);
-    // And what was before it: times are written a moment after the outcome.
     eventually("all are timed", || {
         let now = pool.snapshot();
         now.run_time.count() == now.settled()
@@ -134,6 +138,74 @@ pub(crate) fn V3_stalled_when_work_waits_and_no_worker_finishes(cx: &Ctx) {
     idle(&pool);
     hand.advance(SECOND);
     assert_only(&pool.diagnose(), Verdict::Healthy);
+}
+
+/// The pool idles, and would wait for ever; but not for a worker.
+pub(crate) fn V3_no_stall_when_a_submitter_waits_for_a_budget(cx: &Ctx) {
+    let (pool, hand) = opened(cx);
+    let memory = Budget::new("memory", 1);
+    let held = memory.acquire(1).expect("nobody has it");
+    one_of(&pool, &hand, SECOND);
+    let (other, wanted) = (pool.clone(), memory.clone());
+    let waiter = in_background(move || other.task("").budget(&wanted, 1).submit(|_| ()).is_ok());
+    eventually("it waits", || pool.snapshot().waiting_for_budget == 1);
+    let _ = pool.diagnose();
+    for _ in 0..2 {
+        hand.advance(100 * SECOND); // far beyond any patience, twice
+        let diagnosis = pool.diagnose();
+        assert_only(&diagnosis, Verdict::Healthy);
+        assert!(diagnosis.limited_by_budget);
+        assert!(diagnosis.to_string().contains("waiting for a budget 1"), "{diagnosis}");
+    }
+    drop(held);
+    assert!(waiter.join());
+    idle(&pool);
+    let now = pool.snapshot();
+    assert_eq!((now.waiting_submitters, now.waiting_for_budget), (0, 0));
+    assert_eq!(now.budget_wait, 200 * SECOND);
+    assert_eq!(now.submit_wait.sum(), now.budget_wait, "it had not to wait for room");
+}
+
+pub(crate) fn V3_a_budget_that_refuses_is_no_sign_of_too_many_workers(cx: &Ctx) {
+    let (builder, hand) = described(cx);
+    let pool = builder.when_full(WhenFull::Reject).build().expect("the pool starts");
+    settled_in(&pool, &hand);
+    let memory = Budget::new("memory", 1);
+    let held = memory.acquire(1).expect("nobody has it");
+    let offer = || pool.task("").budget(&memory, 1).submit(|_| ()).map(value).is_ok();
+    assert!(!offer() && !offer());
+    hand.advance(SECOND);
+    let diagnosis = pool.diagnose();
+    assert_only(&diagnosis, Verdict::Healthy);
+    assert!(diagnosis.limited_by_budget);
+    assert!(diagnosis.to_string().contains("refused over budget 2"), "{diagnosis}");
+    drop(held);
+    assert!(offer());
+    idle_and_timed(&pool);
+    hand.advance(SECOND);
+    let diagnosis = pool.diagnose();
+    assert_only(&diagnosis, Verdict::Overprovisioned);
+    assert!(!diagnosis.limited_by_budget, "it is over");
+}
+
+pub(crate) fn V3_a_rate_that_is_waited_for_is_seen(cx: &Ctx) {
+    let (clock, hand) = Clock::manual();
+    let pool = described(cx).0.clock(clock.clone()).build().expect("the pool starts");
+    settled_in(&pool, &hand);
+    let rate = Budget::per_second("rate", 1).burst(1).with_clock(clock);
+    let task = |pool: &Pool| pool.task("").budget(&rate, 1).submit(|_| ()).map(value).is_ok();
+    assert!(task(&pool));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| task(&pool));
+        eventually("it waits", || pool.snapshot().waiting_for_budget == 1);
+        eventually("it sleeps", || hand.sleepers() > 0);
+        let _ = pool.diagnose();
+        hand.advance(SECOND);
+        assert!(waiter.join().expect("no panic"));
+    });
+    let diagnosis = pool.diagnose();
+    assert_only(&diagnosis, Verdict::Healthy);
+    assert!(diagnosis.to_string().contains("waited for budgets 1.0s"), "{diagnosis}");
 }
 
 pub(crate) fn V3_stuck_when_an_abandoned_task_does_not_return(cx: &Ctx) {

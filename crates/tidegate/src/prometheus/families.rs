@@ -75,6 +75,18 @@ pub(super) const POOL: &[Family<Snapshot>] = &[
             out.count(pool.waiting_submitters);
         },
     ),
+    family(
+        "tidegate_waiting_for_budget",
+        Gauge,
+        "Those of the waiting submitters that wait for a budget.",
+        |pool, out| out.count(pool.waiting_for_budget),
+    ),
+    family(
+        "tidegate_budget_wait_seconds_total",
+        Counter,
+        "How long accepted tasks waited for budgets, all together.",
+        |pool, out| out.seconds(pool.budget_wait),
+    ),
     family("tidegate_workers", Gauge, "Workers, by what they do.", |pool, out| {
         out.each("state", worker_states(pool));
     }),

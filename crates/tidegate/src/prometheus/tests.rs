@@ -66,6 +66,8 @@ fn images() -> Snapshot {
         idle_workers: 1,
         queue_capacity: 1_000,
         waiting_submitters: 2,
+        waiting_for_budget: 1,
+        budget_wait: Duration::from_millis(1_500),
         submit_wait: of(&[(0, 1_023), (2_000_000, 1)]),
         queue_wait: of(&[(1_023, 1), (1_024, 64), (1 << 37, 1)]),
         run_time: of(&[(500, 32), (1_500_000_000, 2)]),

@@ -37,6 +37,8 @@ enum Fault {
     },
     Twice {
         key: String,
+        /// Where it comes again, of a file that says so.
+        line: Option<usize>,
     },
     OnePrefix {
         prefix: String,
@@ -60,7 +62,12 @@ impl SettingError {
     }
 
     pub(super) fn twice(key: &str) -> SettingError {
-        Fault::Twice { key: key.to_owned() }.into()
+        Fault::Twice { key: key.to_owned(), line: None }.into()
+    }
+
+    #[cfg(feature = "toml")]
+    pub(super) fn twice_at(key: &str, line: usize) -> SettingError {
+        Fault::Twice { key: key.to_owned(), line: Some(line) }.into()
     }
 
     pub(super) fn one_prefix(prefix: &str, pools: [&str; 2]) -> SettingError {
@@ -79,7 +86,7 @@ impl SettingError {
 
     /// With the key as it was spelled.
     pub(super) fn at_key(mut self, spelled: &str) -> SettingError {
-        if let Fault::Value { key, .. } | Fault::Twice { key } = &mut *self.fault {
+        if let Fault::Value { key, .. } | Fault::Twice { key, .. } = &mut *self.fault {
             *key = spelled.to_owned();
         }
         self
@@ -95,7 +102,7 @@ impl SettingError {
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match &*self.fault {
-            Fault::Value { key, .. } | Fault::Unknown { key, .. } | Fault::Twice { key } => {
+            Fault::Value { key, .. } | Fault::Unknown { key, .. } | Fault::Twice { key, .. } => {
                 Some(key)
             }
             Fault::OnePrefix { .. } | Fault::Format { .. } => None,
@@ -135,7 +142,7 @@ impl fmt::Display for SettingError {
         match &*self.fault {
             Fault::Value { key, value, expected } => {
                 write_on_one_line(f, key)?;
-                write!(f, " is {:?}; expected {expected}", shortened(value))
+                write!(f, " is {}; expected {expected}", shown(&shortened(value)))
             }
             Fault::Unknown { key, nearest } => {
                 write_on_one_line(f, key)?;
@@ -145,9 +152,13 @@ impl fmt::Display for SettingError {
                 }
                 f.write_str("docs/settings.md lists them")
             }
-            Fault::Twice { key } => {
+            Fault::Twice { key, line } => {
                 write_on_one_line(f, key)?;
-                f.write_str(" is set twice; keep one")
+                f.write_str(" is set twice")?;
+                if let Some(line) = line {
+                    write!(f, ", again in line {line}")?;
+                }
+                f.write_str("; keep one")
             }
             Fault::OnePrefix { prefix, pools: [first, second] } => {
                 write!(f, "pools {first:?} and {second:?} would share the variables {prefix}…; ")?;
@@ -162,6 +173,16 @@ impl fmt::Display for SettingError {
 
 impl Error for SettingError {}
 
+/// A value as TOML would have it, wherever it came from: numbers and flags as they are, and all
+/// else in quotes.
+pub(super) fn shown(value: &str) -> String {
+    let digits = value.strip_prefix('-').unwrap_or(value).trim_end_matches('…');
+    let number = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.ends_with(|c: char| c.is_ascii_digit())
+        && digits.replace('_', "").parse::<f64>().is_ok();
+    if number || value.parse::<bool>().is_ok() { value.to_owned() } else { format!("{value:?}") }
+}
+
 /// The beginning says enough of a value that is wrong.
 fn shortened(value: &str) -> String {
     const LONGEST: usize = 100;
@@ -174,6 +195,21 @@ fn shortened(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c1_numbers_and_flags_are_shown_as_they_are_and_texts_in_quotes() {
+        let large = "9".repeat(200);
+        for bare in ["0", "65521", "-1", "1.5", "1e3", "1_000", "true", &large] {
+            assert_eq!(shown(bare), bare);
+        }
+        for text in
+            ["", "lots", "5s", "-", "1..=5", "[…]", "inf", "nan", " 1", "1\n", "1_", "0x10", "…"]
+        {
+            assert_eq!(shown(text), format!("{text:?}"));
+        }
+        let text = SettingError::refused("queue", &large, "less").to_string();
+        assert_eq!(text, format!("queue is {}…; expected less", "9".repeat(100)));
+    }
 
     #[test]
     fn c1_an_error_is_one_short_line_whatever_was_given() {

@@ -20,7 +20,7 @@ impl Settings {
     /// ```
     #[cfg(feature = "toml")]
     pub fn from_toml(text: &str) -> Result<Settings, SettingError> {
-        parsed("TOML", toml::from_str(text))?.into_settings()
+        parsed_toml(text)?.into_settings()
     }
 
     /// The settings of several pools by their names, a table for each: `[pool.image-resize]`.
@@ -29,7 +29,7 @@ impl Settings {
     /// Part of a larger file? `BTreeMap<String, Settings>` is `Deserialize`.
     #[cfg(feature = "toml")]
     pub fn pools_from_toml(text: &str) -> Result<BTreeMap<String, Settings>, SettingError> {
-        pools(parsed("TOML", toml::from_str(text))?)
+        pools(parsed_toml(text)?)
     }
 
     /// The settings of one pool, keys at the top.
@@ -54,6 +54,27 @@ impl Settings {
     }
 }
 
+/// A key that comes twice is for the parser to see, but for us to say.
+#[cfg(feature = "toml")]
+fn parsed_toml(text: &str) -> Result<Tree, SettingError> {
+    let read = toml::from_str(text);
+    let twice = |error: &toml::de::Error| {
+        let span = error.span().filter(|_| error.message() == "duplicate key")?;
+        let (before, key) = (text.get(..span.start)?, text.get(span)?);
+        let line = before.rsplit('\n').next()?;
+        // What of a dotted key stands before it: `pool.image` of a table that comes twice.
+        let bare = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let path = line.rsplit(|c| !bare(c)).next()?;
+        let path = if path.ends_with('.') { path } else { "" };
+        let key = format!("{path}{}", key.trim_matches(['"', '\'']));
+        Some(SettingError::twice_at(&key, before.matches('\n').count() + 1))
+    };
+    match read.as_ref().err().and_then(twice) {
+        Some(twice) => Err(twice),
+        None => parsed("TOML", read),
+    }
+}
+
 fn parsed<E: Display>(format: &'static str, read: Result<Tree, E>) -> Result<Tree, SettingError> {
     read.map_err(|error| SettingError::format(format, error.to_string()))
 }
@@ -63,11 +84,15 @@ fn pools(file: Tree) -> Result<BTreeMap<String, Settings>, SettingError> {
         tree.into_pairs().map_err(|text| SettingError::refused(key, &text, expected))
     };
     let mut found = BTreeMap::new();
+    let mut seen = false;
     for (key, tree) in pairs("settings", file, "pools under the key pool")? {
         if key != POOL {
             let setting = TABLE.iter().any(|row| row.key() == key);
             let meant = if setting { format!("{POOL}.NAME.{key}") } else { POOL.to_owned() };
             return Err(SettingError::unknown(&key, Some(meant)));
+        }
+        if std::mem::replace(&mut seen, true) {
+            return Err(SettingError::twice(POOL));
         }
         for (name, tree) in pairs(POOL, tree, "pools by their names, each with its settings")? {
             let settings = tree.into_settings().map_err(|error| error.of_pool(&name))?;

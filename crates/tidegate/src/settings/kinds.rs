@@ -20,6 +20,9 @@ pub(crate) struct Kind<T> {
 }
 
 const LARGEST_QUEUE: u64 = u32::MAX as u64;
+/// Twice what is ours on a worker's stack without optimisation, most of it the backtrace of a panic
+/// (32 KiB, `tests/small_stack.rs`): below that the process would end by an overflow.
+const SMALLEST_STACK: u64 = 64 << 10;
 /// Far below what would overflow where std rounds it up to pages.
 const LARGEST_STACK: u64 = 1 << 40;
 const DURATION_IS: &str = "a duration with its unit, such as 250ms, 5s, 1m30s or 2h";
@@ -51,8 +54,8 @@ pub(super) const THREADS: Kind<usize> = Kind {
 pub(super) const BYTES: Kind<usize> = Kind {
     read: read_number,
     write: usize::to_string,
-    fits: |bytes| (1..=LARGEST_STACK).contains(&(*bytes as u64)),
-    expected: || format!("1 to {LARGEST_STACK} bytes"),
+    fits: |bytes| (SMALLEST_STACK..=LARGEST_STACK).contains(&(*bytes as u64)),
+    expected: || format!("{SMALLEST_STACK} to {LARGEST_STACK} bytes"),
 };
 
 pub(super) const FLAG: Kind<bool> = Kind {
@@ -258,7 +261,9 @@ mod tests {
         check(&BACKOFF, "10ms..=5s", Duration::from_millis(10)..=s(5));
         check(&BACKOFF, "0..=0", s(0)..=s(0));
         refuse(&BACKOFF, &["5s", "5s..=1s", "1..=5", "1s..5s"]);
-        refuse(&BYTES, &["0", "1099511627777", "2MB"]);
+        check(&BYTES, "65_536", 65_536);
+        check(&BYTES, "1099511627776", 1 << 40);
+        refuse(&BYTES, &["0", "1", "65535", "1099511627777", "2MB"]);
         refuse(&THREADS, &["65521", "18446744073709551615"]);
     }
 }

@@ -189,6 +189,64 @@ fn v3_stalled_is_also_work_that_nobody_takes() {
     check(&Snapshot { queued: 0, ..before }, &now, &[]);
 }
 
+/// No worker could help who waits for a budget.
+#[test]
+fn v3_who_waits_for_a_budget_is_no_backlog() {
+    let waits = |of: Snapshot| Snapshot { waiting_submitters: 1, waiting_for_budget: 1, ..of };
+    let hang = Snapshot { roster: vec![running(MINUTE)], ..now() };
+    check(&before(), &waits(hang.clone()), &[]);
+    check(&before(), &Snapshot { waiting_submitters: 2, ..waits(hang) }, &[Verdict::Stalled]);
+    // Nothing moves, for as long as it waits: the pool has nothing to do with it.
+    let (earlier, later) = (waits(before()), waits(quiet(Duration::ZERO)));
+    let later = Snapshot { uptime: 2 * MINUTE, ..later };
+    check(&earlier, &later, &[]);
+    check(&waits(before()), &waits(quiet(WINDOW / 10)), &[]);
+    // A queue that is nearly full, and nobody who felt it.
+    let full = Snapshot { queued: 80, idle_workers: 0, ..now() };
+    check(&before(), &waits(full.clone()), &[]);
+    check(&before(), &Snapshot { waiting_submitters: 2, ..waits(full) }, &[Verdict::Saturated]);
+}
+
+#[test]
+fn v3_what_a_budget_keeps_back_is_evidence_and_no_sign_of_too_many_workers() {
+    let refused = |refused| Snapshot { refused, ..quiet(WINDOW / 10) };
+    let with = Refusals::default();
+    let mut waited = before().submit_wait;
+    waited.add_all(&took(WINDOW, 2));
+    let waited = Snapshot { submit_wait: waited, budget_wait: 2 * WINDOW, ..now() };
+    let waits = Snapshot { waiting_submitters: 3, waiting_for_budget: 3, ..now() };
+    let seen = |waiting, waited, over, heavy| {
+        format!(
+            "waiting for a budget {waiting}, waited for budgets {waited}, \
+             refused over budget {over}, refused as too heavy {heavy}, in 1.0s"
+        )
+    };
+    for (now, seen) in [
+        (refused(Refusals { over_budget: 7, ..with }), seen(0, "0.0ns", 7, 0)),
+        (refused(Refusals { too_heavy: 1, ..with }), seen(0, "0.0ns", 0, 1)),
+        (waited.clone(), seen(0, "2.0s", 0, 0)),
+        (waits, seen(3, "0.0ns", 0, 0)),
+    ] {
+        check(&before(), &now, &[]);
+        let diagnosis = diagnose(&before(), &now);
+        assert!(diagnosis.limited_by_budget, "{diagnosis}");
+        let text = diagnosis.to_string();
+        assert!(text.contains(&seen), "{text}");
+        assert!(text.contains("is healthy: its budget, not its workers, sets the pace"), "{text}");
+    }
+    // What was before the window is over.
+    let idle = Snapshot { uptime: 2 * MINUTE, running: 0, ..waited.clone() };
+    check(&waited, &idle, &[Verdict::Starved]);
+    assert!(!diagnose(&before(), &now()).limited_by_budget);
+    // A full queue, and nobody waited for it; and one for which somebody did, too.
+    let full = Snapshot { queued: 80, idle_workers: 0, ..waited };
+    check(&before(), &full, &[]);
+    let less = Snapshot { budget_wait: WINDOW, ..full };
+    check(&before(), &less, &[Verdict::Saturated]);
+    let text = diagnose(&before(), &less).to_string();
+    assert!(text.contains("\n  budget    raise the budget"), "{text}");
+}
+
 #[test]
 fn v3_failing_is_half_or_a_jump() {
     let ended = |completed, failed| Snapshot {
@@ -367,7 +425,7 @@ fn v3_the_state_decides_what_is_looked_for() {
 
 fn any_snapshot() -> impl Strategy<Value = Snapshot> {
     let number = || prop_oneof![Just(0), Just(u64::MAX), 0..5_u64, any::<u64>()];
-    let numbers = proptest::collection::vec(number(), 25);
+    let numbers = proptest::collection::vec(number(), 26);
     (numbers, any::<bool>(), 0..4_usize).prop_map(|(n, paused, workers)| Snapshot {
         state: if paused { PoolState::Paused } else { PoolState::Running },
         uptime: Duration::from_nanos(n[0]),
@@ -391,6 +449,8 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
         idle_workers: n[19],
         queue_capacity: n[20],
         waiting_submitters: n[21],
+        waiting_for_budget: n[25],
+        budget_wait: Duration::from_nanos(n[25]),
         run_time: took(Duration::from_nanos(n[22]), n[23]),
         submit_wait: took(Duration::from_nanos(n[23]), n[22]),
         queue_wait: took(Duration::from_nanos(n[22]), n[22]),
