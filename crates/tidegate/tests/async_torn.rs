@@ -49,14 +49,14 @@ impl Torn {
         let (group, drops) = (pool.group().start(), Drops::default());
         let (tasks, waiters) = (Vec::new(), Vec::new());
         let mut torn = Torn { pool, runtime, drops, tasks, group, budget, _taken: taken, waiters };
-        torn.runtime.block_on(async {
-            for running in 1..=2 {
-                torn.tasks.push(torn.pool.try_submit(torn.endless()).unwrap());
+        for running in 1..=2 {
+            torn.tasks.push(torn.pool.try_submit(torn.endless()).unwrap());
+            torn.runtime.block_on(async {
                 while torn.pool.snapshot().running < running {
                     tokio::task::yield_now().await;
                 }
-            }
-        });
+            });
+        }
         for _ in 0..4 {
             torn.tasks.push(torn.pool.try_submit(torn.endless()).unwrap());
         }
@@ -165,7 +165,7 @@ fn of_task(outcome: Result<(), TaskError>) -> String {
     }
 }
 
-fn of_wait(outcome: Result<(), WaitError>) -> String {
+fn of_wait(outcome: Result<(), WaitError<()>>) -> String {
     match outcome {
         Err(WaitError::Task(error)) => of_task(Err(error)),
         other => format!("{other:?}"),
