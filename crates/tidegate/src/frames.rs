@@ -25,7 +25,8 @@ struct Frame {
 /// A poll of a task that is a future, as the code in it sees it.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub(crate) struct Poll {
-    /// Where tasks go that this one starts on top of itself; null on a caller's.
+    /// The nest of whoever polls it, a worker or a caller: there go tasks that this one starts on
+    /// top of itself.
     pub(crate) inbox: *const (),
 }
 
