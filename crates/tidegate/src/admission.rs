@@ -268,6 +268,7 @@ impl Core {
             extras.external_id = offer.external_id.take();
             extras.on_outcome = offer.on_outcome.take();
             extras.hold = std::mem::take(&mut offer.hold);
+            extras.obeys = offer.token.map(|token| (token.clone(), offer.cause));
             extras.span = span;
         }
         // SAFETY: a free cell's payload is empty.
@@ -296,8 +297,8 @@ impl Core {
     /// Was accepted: from now on its token can cancel it.
     #[inline]
     pub(crate) fn let_in(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
-        if let Some(token) = offer.token {
-            self.register(cell, token, offer.cause);
+        if offer.token.is_some() {
+            self.listen(cell, Who::Caller);
         }
     }
 
@@ -387,19 +388,18 @@ impl Core {
         }
     }
 
-    /// Lets `token` cancel a task that was just accepted, and may have ended already.
-    fn register(self: &Arc<Self>, cell: CellRef, token: &crate::token::Token, cause: Cause) {
-        let Some(registration) = token.register(Listener::Task(cell, cause)) else {
-            settle::cancel(cell, cause, Who::Caller);
-            return;
-        };
-        let mut extras = extras::of_or_new(cell).lock();
-        // Settling takes the extras after its claim: either it finds this, or we see it.
-        if cell.is_open() {
-            extras.cancelled_by = Some(registration);
-        } else {
-            drop(extras);
-            drop(registration);
+    /// Lets its token cancel a task that was accepted, and may have ended already. Whoever
+    /// comes first does this: who offered it, or a worker that is about to poll it.
+    pub(crate) fn listen(self: &Arc<Self>, cell: CellRef, who: Who) {
+        let Some(extras) = extras::of(cell) else { return };
+        let mut extras = extras.lock();
+        // Settling takes the extras after its claim: while it is open they are of this life.
+        let Some((token, cause)) = extras.obeys.take_if(|_| cell.is_open()) else { return };
+        extras.cancelled_by = token.register(Listener::Task(cell, cause));
+        let too_late = extras.cancelled_by.is_none();
+        drop(extras);
+        if too_late {
+            settle::cancel(cell, cause, who);
         }
     }
 
@@ -524,8 +524,8 @@ impl Core {
         // The cell was never offered to a queue, so nobody can be there first.
         let claimed = cell.claim_start();
         debug_assert!(claimed, "an unqueued cell was claimed by somebody else");
-        if let Some(token) = offer.token {
-            self.register(cell, token, offer.cause); // afterwards would be too late
+        if offer.token.is_some() {
+            self.listen(cell, Who::Caller); // afterwards would be too late
         }
     }
 

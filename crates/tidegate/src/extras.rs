@@ -9,7 +9,7 @@ use crate::clock::Ticks;
 use crate::holding::Hold;
 use crate::ids::ExternalId;
 use crate::life::CellRef;
-use crate::outcome::Summary;
+use crate::outcome::{Cause, Summary};
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};
 use crate::token::{Registration, Token};
@@ -23,7 +23,9 @@ pub(crate) struct Extras {
     pub(crate) on_outcome: Option<Callback>,
     /// The end of a total limit, once it is accepted.
     pub(crate) run_until: Option<Ticks>,
-    /// The token that can cancel this task, so that settling can unregister it.
+    /// The token that shall cancel this task, until it is registered there.
+    pub(crate) obeys: Option<(Token, Cause)>,
+    /// Then this, so that settling can unregister it.
     pub(crate) cancelled_by: Option<Registration>,
     /// The token that the task itself asked for.
     pub(crate) own_token: Option<Token>,

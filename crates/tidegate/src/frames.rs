@@ -26,7 +26,8 @@ struct Frame {
 /// A poll of a task that is a future, as the code in it sees it.
 #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
 pub(crate) struct Poll {
-    /// The nest, where tasks go that this one begins on top of itself.
+    /// The nest of whoever polls it, a worker or a caller: there go tasks that this one begins on
+    /// top of itself.
     pub(crate) inbox: *const (),
     /// It is the top of its nest, and has begun nothing.
     pub(crate) may_begin: Cell<bool>,

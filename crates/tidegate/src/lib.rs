@@ -25,6 +25,7 @@ mod ranges;
 mod ring;
 mod sync;
 mod text;
+mod turns;
 mod watch;
 
 #[cfg(not(tidegate_loom))]

@@ -10,7 +10,6 @@
 //! to them at once; and one that was told and is not polled must not hold up the rest (hazard
 //! 79), so the supervisor lets the next one in as well (`pass_on`).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use crate::queue::{NoRoom, Queue, Standing};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Lock, MODELLED, Padded, snooze, steps};
+use crate::turns::{Turns, Who};
 
 /// Below this bound every place that comes free is announced at once.
 const HYSTERESIS_FROM: u64 = 64;
@@ -33,51 +33,11 @@ const AWAKE_STEPS: u32 = if cfg!(tidegate_loom) { 0 } else { steps(50) };
 #[derive(Debug)]
 pub(crate) struct Lobby {
     waiting: Padded<AtomicU32>,
-    line: Lock<Line>,
+    line: Lock<Turns>,
     /// One submitter at a time waits awake for a moment before it queues up.
     awake: AtomicU32,
     /// Of those who wait (O5).
     waker_panics: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Line {
-    waiters: VecDeque<Waiter>,
-    next_number: u64,
-    /// How many of them are futures.
-    futures: usize,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    number: u64,
-    who: Who,
-    /// It may take room although it is not the first.
-    has_turn: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Who {
-    Thread(Arc<Parker>),
-    /// Counted: cloning a waker is user code, and we hold the lock.
-    Future(Arc<Waker>),
-}
-
-impl Who {
-    /// False if that panicked: a waker is user code (hazard 83).
-    fn wake(self) -> bool {
-        match self {
-            Who::Thread(parker) => {
-                parker.unpark();
-                true
-            }
-            Who::Future(waker) => crate::panics::quietly(move || {
-                waker.wake_by_ref();
-                drop(waker);
-            })
-            .is_ok(),
-        }
-    }
 }
 
 /// Why a wait for room ended.
@@ -93,7 +53,7 @@ impl Lobby {
     pub(crate) fn new() -> Self {
         Lobby {
             waiting: Padded(AtomicU32::new(0)),
-            line: Lock::new(Line::default()),
+            line: Lock::default(),
             awake: AtomicU32::new(0),
             waker_panics: AtomicU64::new(0),
         }
@@ -116,7 +76,7 @@ impl Lobby {
     }
 
     pub(crate) fn has_futures(&self) -> bool {
-        self.waiting() != 0 && self.line.lock().futures > 0
+        self.waiting() != 0 && self.line.lock().has_futures()
     }
 
     /// A taker made room. Cheap when nobody waits. True: as for `wake_first`.
@@ -131,7 +91,7 @@ impl Lobby {
         let bound = queue.bound();
         let worth_it = bound < HYSTERESIS_FROM
             || (queue.head() & 31 == 0 && queue.room() >= bound / 2)
-            || self.line.lock().futures > 0;
+            || self.line.lock().has_futures();
         worth_it && self.wake_first(queue)
     }
 
@@ -143,15 +103,15 @@ impl Lobby {
         }
         let (first, alone) = {
             let line = self.line.lock();
-            (line.waiters.front().map(|first| first.who.clone()), line.waiters.len() == 1)
+            (line.first().cloned(), line.len() == 1)
         };
-        let is_future = matches!(first, Some(Who::Future(_)));
+        let is_future = first.as_ref().is_some_and(Who::is_future);
         self.wake(first);
         is_future && (!alone || queue.is_reserved())
     }
 
     pub(crate) fn wake_all(&self) {
-        let all: Vec<_> = self.line.lock().waiters.iter().map(|w| w.who.clone()).collect();
+        let all: Vec<_> = self.line.lock().all().cloned().collect();
         self.wake(all);
     }
 
@@ -160,22 +120,18 @@ impl Lobby {
         if self.waiting.load(SeqCst) == 0 || queue.room() == 0 {
             return false;
         }
-        let (next, more) = {
+        let next = {
             let mut line = self.line.lock();
-            let told = line.waiters.front().is_some_and(|w| matches!(w.who, Who::Future(_)));
-            if told {
-                queue.reserve(false); // nobody is kept out for one that does not come
+            // A thread takes it by itself.
+            if !line.first().is_some_and(Who::is_future) {
+                return false;
             }
-            let mut waiting = line.waiters.iter_mut().skip(1).filter(|w| !w.has_turn);
-            let next = waiting.next().filter(|_| told).map(|waiter| {
-                waiter.has_turn = true;
-                waiter.who.clone()
-            });
-            (next, waiting.next().is_some())
+            queue.reserve(false); // nobody is kept out for one that does not come
+            line.pass_on()
         };
-        let passed = next.is_some();
-        self.wake(next);
-        passed && more
+        let ask_again = next.as_ref().is_some_and(|(_, more)| *more);
+        self.wake(next.map(|(who, _)| who));
+        ask_again
     }
 
     /// Waits until `push` is let in, at most until `deadline`. Another thread that
@@ -269,19 +225,14 @@ impl Lobby {
     /// It is polled by somebody else.
     pub(crate) fn update(&self, number: u64, waker: &Waker) {
         let who = Who::Future(Arc::new(waker.clone()));
-        let mut line = self.line.lock();
-        let found = line.waiters.iter_mut().find(|waiter| waiter.number == number);
-        let old = found.map(|waiter| std::mem::replace(&mut waiter.who, who));
-        drop(line);
-        drop(old);
+        let old = self.line.lock().replace(number, who);
+        drop(old); // a waker is user code
     }
 
     /// As `has_turn`, for a future: if it is not the first, it may once. The next time that
     /// somebody before it does not come it is told again.
     pub(crate) fn take_turn(&self, number: u64) -> bool {
-        let mut line = self.line.lock();
-        let at = line.waiters.iter().position(|waiter| waiter.number == number);
-        at.is_some_and(|at| std::mem::take(&mut line.waiters[at].has_turn) || at == 0)
+        self.line.lock().take_turn(number)
     }
 
     /// Somebody joined who is not the first: is there room that was told to another?
@@ -291,17 +242,12 @@ impl Lobby {
 
     /// Whether it may take room.
     fn has_turn(&self, number: u64) -> bool {
-        let line = self.line.lock();
-        let at = line.waiters.iter().position(|waiter| waiter.number == number);
-        at.is_some_and(|at| at == 0 || line.waiters[at].has_turn)
+        self.line.lock().has_turn(number)
     }
 
     fn join(&self, who: Who) -> u64 {
         let mut line = self.line.lock();
-        let number = line.next_number;
-        line.next_number += 1;
-        line.futures += usize::from(matches!(who, Who::Future(_)));
-        line.waiters.push_back(Waiter { number, who, has_turn: false });
+        let number = line.join(who);
         // Then the first look at the queue: see `room_made`.
         self.waiting.fetch_add(1, SeqCst);
         number
@@ -311,17 +257,14 @@ impl Lobby {
     pub(crate) fn leave(&self, number: u64, queue: &Queue) {
         let (next, gone) = {
             let mut line = self.line.lock();
-            let at = line.waiters.iter().position(|waiter| waiter.number == number);
-            let gone = at.and_then(|at| line.waiters.remove(at));
+            let gone = line.leave(number);
             self.waiting.fetch_sub(1, SeqCst);
-            let future = gone.as_ref().is_some_and(|gone| matches!(gone.who, Who::Future(_)));
-            line.futures -= usize::from(future);
             // A future may have had its turn, and have room kept for it.
-            if at == Some(0) || future || gone.as_ref().is_some_and(|gone| gone.has_turn) {
+            if gone.as_ref().is_some_and(|gone| gone.had_turn || gone.who.is_future()) {
                 queue.reserve(false);
             }
-            let next = if at == Some(0) {
-                line.waiters.front().map(|next| next.who.clone())
+            let next = if gone.as_ref().is_some_and(|gone| gone.was_first) {
+                line.first().cloned()
             } else {
                 None
             };

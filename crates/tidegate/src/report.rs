@@ -202,7 +202,8 @@ pub struct Report {
     pub workers_lost: bool,
     /// Workers left behind, in code that has not returned.
     pub abandoned_workers: usize,
-    /// Threads of the pool that ended and were joined.
+    /// Threads of the pool that ended and were joined. Of a pool of futures: its workers that
+    /// ended, and threads of its own.
     pub threads_joined: usize,
 }
 
@@ -234,7 +235,7 @@ impl fmt::Display for Report {
         ]);
         writeln!(f, "  meanwhile  {counts}")?;
         let (joined, lost) = (self.threads_joined, self.abandoned_workers);
-        write!(f, "  threads    {joined} joined, {lost} abandoned")?;
+        write!(f, "  ended      {joined}, abandoned {lost}")?;
         if self.workers_lost {
             f.write_str("\n  no worker could be started for what was queued")?;
         }
@@ -333,7 +334,7 @@ mod tests {
             report.to_string(),
             "light shutdown complete, in time, after 1.2s\n\
              \x20 meanwhile  completed 12, failed 1\n\
-             \x20 threads    5 joined, 0 abandoned"
+             \x20 ended      5, abandoned 0"
         );
     }
 
@@ -355,7 +356,7 @@ mod tests {
             report.to_string(),
             "hard shutdown INCOMPLETE, TOO LATE, after 35.0s\n\
              \x20 meanwhile  cancelled 100, abandoned 1\n\
-             \x20 threads    4 joined, 1 abandoned\n\
+             \x20 ended      4, abandoned 1\n\
              \x20 cancelled  resize t1-0, resize t1-1, resize t1-2, resize t1-3, resize t1-4, \
              resize t1-5, resize t1-6, resize t1-7, and 92 more\n\
              \x20 running    resize t1-0\n\

@@ -25,7 +25,8 @@ use crate::sync::atomic::Ordering::SeqCst;
 /// [`Cx`](crate::Cx), a submitter that waits for room is refused.
 ///
 /// Price: registering a task with a token is two short lock sections, one when it is
-/// accepted and one when it settles; no allocation once warm.
+/// accepted and one when it settles, for a future one more when it begins; no allocation
+/// once warm.
 ///
 /// ```
 /// use tidegate::{Pool, Shutdown, Token};

@@ -1,5 +1,6 @@
 //! What ends the wait of a future early: the closing of its pool, a token, a time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -40,25 +41,37 @@ impl WakeUps {
     }
 }
 
-/// Futures that wait until a time of the pool's clock: the supervisor sees to it.
+/// Futures that wait until a time of the pool's clock: the supervisor sees to it. There may be
+/// very many, so each is found by its time and its number.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms {
-    set: Lock<(u64, Vec<(u64, Ticks, Waker)>)>,
+    set: Lock<AlarmSet>,
+}
+
+#[derive(Debug, Default)]
+struct AlarmSet {
+    wakers: BTreeMap<(Ticks, u64), Waker>,
+    next_number: u64,
 }
 
 struct Alarm {
     core: Arc<Core>,
-    number: u64,
+    key: (Ticks, u64),
 }
 
 impl Alarms {
     /// Those whose time has come, to be woken; when the next one's is.
     pub(crate) fn due(&self, now: Ticks) -> (Vec<Waker>, Ticks) {
         let mut set = self.set.lock();
-        let due =
-            set.1.extract_if(.., |(_, at, _)| *at <= now).map(|(_, _, waker)| waker).collect();
-        let next = set.1.iter().map(|(_, at, _)| *at).min();
-        (due, next.unwrap_or(Ticks::NEVER))
+        let mut due = Vec::new();
+        while let Some(first) = set.wakers.first_entry() {
+            let at = first.key().0;
+            if at > now {
+                return (due, at);
+            }
+            due.push(first.remove());
+        }
+        (due, Ticks::NEVER)
     }
 }
 
@@ -68,24 +81,21 @@ impl Alarm {
             return None;
         }
         let waker = waker.clone(); // user code: before the lock
-        let number = {
+        let key = {
             let mut set = core.alarms.set.lock();
-            set.0 += 1;
-            let number = set.0;
-            set.1.push((number, at, waker));
-            number
+            let key = (at, set.next_number);
+            set.next_number += 1;
+            set.wakers.insert(key, waker);
+            key
         };
         core.watch_limit(at);
-        Some(Alarm { core: Arc::clone(core), number })
+        Some(Alarm { core: Arc::clone(core), key })
     }
 }
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let mut set = self.core.alarms.set.lock();
-        let at = set.1.iter().position(|(number, ..)| *number == self.number);
-        let old = at.map(|at| set.1.swap_remove(at));
-        drop(set);
-        drop(old);
+        let old = self.core.alarms.set.lock().wakers.remove(&self.key);
+        drop(old); // user code: after the lock
     }
 }

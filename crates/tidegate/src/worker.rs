@@ -16,7 +16,7 @@ use crate::outcome::Cause;
 use crate::pace::{Stride, Turn};
 use crate::panics::{drop_quietly, quietly};
 use crate::queue::Item;
-use crate::settle::RunEnv;
+use crate::settle::{RunEnv, Who};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use crate::sync::atomic::fence;
 use crate::sync::snooze;
@@ -428,6 +428,10 @@ impl RunEnv<'_> {
     #[inline(always)]
     pub(crate) fn show(&self, cell: CellRef) -> bool {
         let lowest = self.line.is_some_and(|line| line.push(cell));
+        // Who offered it may not have come to that, and its first poll may cancel its token.
+        if cell.ops().is_future && cell.has_extras() {
+            self.core.listen(cell, Who::Watcher);
+        }
         // Whoever told it before could not see it: a Hard, a stop of its worker, a cancel.
         fence(SeqCst);
         if self.core.flags.load(SeqCst) & HARD != 0 {

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tidegate::{
-    AsyncPool, Budget, Inside, Pool, Reason, Shutdown, ShutdownError, TaskError, WaitError,
-    WaitReason, WhenFull,
+    AsyncPool, Budget, Handle, Inside, Pool, Reason, Shutdown, ShutdownError, TaskError, Verdict,
+    WaitError, WaitReason, WhenFull,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 mod async_kit;
@@ -79,6 +79,30 @@ fn r9_a_task_does_not_wait_until_its_own_pool_is_idle() {
         assert!(matches!(waited.await.unwrap(), Err(ShutdownError::InsideTask)));
         pool.wait_idle().await.unwrap();
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn r9_a_cycle_of_awaits_shows_as_stalled() {
+    let pool = quiet("cycle").workers(2).build_async().unwrap();
+    let (to_first, second) = oneshot::channel::<Handle<()>>();
+    let (to_second, first) = oneshot::channel::<Handle<()>>();
+    let waits = |other: oneshot::Receiver<Handle<()>>| async move {
+        let _ = other.await.unwrap().await;
+    };
+    let tasks = [waits(second), waits(first)].map(|waits| pool.try_submit(waits).unwrap());
+    while pool.snapshot().running < 2 {
+        tokio::task::yield_now().await; // on a worker each
+    }
+    let [one, other] = tasks;
+    to_first.send(other).unwrap();
+    to_second.send(one).unwrap();
+    pool.spawn(async {}).await.unwrap();
+    sleep(9 * SECOND).await;
+    assert_ne!(pool.diagnose().verdict, Verdict::Stalled, "while none has ended, 10 s are long");
+    sleep(2 * SECOND).await;
+    assert_eq!(pool.diagnose().verdict, Verdict::Stalled);
+    let report = pool.shutdown(Shutdown::hard()).await.unwrap();
+    assert!(report.is_success(), "{report}");
 }
 
 #[test]

@@ -480,68 +480,6 @@ fn v3_a_poll_that_was_given_up_still_blocks() {
     pool.shutdown_blocking(Shutdown::default()).unwrap();
 }
 
-/// Everything settles and nobody hangs, without a timer.
-#[test]
-fn hazard_69_a_runtime_that_shuts_down_under_the_pool() {
-    for (flavour, runtime) in runtimes() {
-        println!("{flavour}");
-        let pool = quiet("torn").workers(2).queue(5).build_async_on(runtime.handle()).unwrap();
-        let drops = Drops::default();
-        let endless = || {
-            let counted = drops.clone();
-            async move {
-                let _counted = counted;
-                pending::<()>().await;
-            }
-        };
-        let mut tasks = Vec::new();
-        while tasks.len() < 7 {
-            match pool.try_submit(endless()) {
-                Ok(handle) => tasks.push(handle),
-                // The workers take some of them first.
-                Err(_) => runtime.block_on(tokio::task::yield_now()),
-            }
-        }
-        let own = pool.clone();
-        let waiter = std::thread::spawn(move || own.submit_blocking(async {}).map(drop));
-        while pool.snapshot().waiting_submitters == 0 {
-            std::thread::yield_now();
-        }
-        runtime.shutdown_timeout(LONG);
-        for task in tasks {
-            match task.wait() {
-                Err(WaitError::Task(TaskError::Cancelled { .. })) => {}
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(waiter.join().unwrap().unwrap_err().reason(), Reason::Closed);
-        let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
-        println!("{report}");
-        pool.snapshot().check().unwrap();
-        assert_eq!(pool.snapshot().cancelled, 7);
-    }
-}
-
-/// Whoever leaves last rings, also while the watch is just looking.
-#[test]
-fn hazard_69_a_shutdown_ends_with_the_runtime_and_not_with_the_grace() {
-    for n in 0..100 {
-        let runtime = runtimes().into_iter().nth(n % 2).unwrap().1;
-        let builder = quiet("ends").workers(2).grace(Duration::MAX);
-        let pool = builder.build_async_on(runtime.handle()).unwrap();
-        runtime.block_on(async { pool.spawn(pending()).await.unwrap() });
-        let (tell, over) = std::sync::mpsc::channel();
-        let closed = pool.closed();
-        std::thread::spawn(move || {
-            let report = pool.shutdown_blocking(Shutdown::light()).unwrap();
-            tell.send(report.is_success()).unwrap();
-        });
-        closed.wait();
-        drop(runtime);
-        assert_eq!(over.recv_timeout(LONG), Ok(true), "round {n}: everything was dropped");
-    }
-}
-
 #[test]
 fn a_pool_on_a_runtime_without_time_is_not_built() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

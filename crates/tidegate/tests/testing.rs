@@ -120,3 +120,19 @@ async fn a_pool_of_futures_follows_a_paused_clock_and_drains() {
     pool.wait_idle().await.unwrap();
     pool.assert_drained();
 }
+
+#[cfg(feature = "tokio")]
+#[tokio::test(start_paused = true)]
+async fn a_rate_goes_by_the_clock_of_its_budget() {
+    let (clock, hand) = Clock::manual();
+    let rate = tidegate::Budget::per_second("rate", 1).with_clock(clock);
+    let pool = tidegate::AsyncPool::builder("paused").workers(2).build_async().unwrap();
+    let first = pool.task("first").budget(&rate, 1).submit(|_| async {});
+    first.await.unwrap().await.unwrap();
+    let second = pool.task("second").budget(&rate, 1).submit(|_| async { 2 });
+    let mut second = std::pin::pin!(second);
+    let hour = 3_600 * SECOND;
+    assert!(tokio::time::timeout(hour, second.as_mut()).await.is_err(), "tokio's time refills it");
+    hand.advance(SECOND);
+    assert_eq!(second.await.unwrap().await.unwrap(), 2);
+}

@@ -298,7 +298,7 @@ fn tests_of(files: &[File]) -> BTreeSet<String> {
     for file in files.iter().filter(|file| file.is(".rs")) {
         let mut marked = false;
         for line in file.text.lines().map(str::trim) {
-            marked |= line.contains("#[test]");
+            marked |= line.contains("#[test]") || line.starts_with("#[tokio::test");
             if let Some((_, rest)) = line.split_once("fn ") {
                 if marked {
                     found.insert(rest.chars().take_while(|c| is_word(*c)).collect());
@@ -353,6 +353,27 @@ fn clauses(files: &[File], tests: &BTreeSet<String>) -> Coverage {
         complaints.push(format!("docs/contract.md: {clause} has no test"));
     }
     Coverage { proved, of: CLAUSES.len(), complaints }
+}
+
+/// Every point of what differs on tokio has a `Tests:` line with tests that exist.
+fn on_tokio(files: &[File], tests: &BTreeSet<String>) -> Vec<String> {
+    let lines = find(files, "docs/contract.md").lines();
+    let section = lines.skip_while(|line| *line != "## On tokio").skip(1);
+    let mut lines = section.take_while(|line| !line.starts_with("## ")).peekable();
+    let mut complaints = Vec::new();
+    while let Some(line) = lines.next() {
+        let Some(point) = line.strip_prefix("- ") else { continue };
+        let point: String = point.chars().take(30).collect();
+        let names = lines.next_if(|next| next.starts_with("  Tests:")).map(names_in);
+        let names = names.unwrap_or_default();
+        if names.is_empty() {
+            complaints.push(format!("docs/contract.md: {point:?} has no test"));
+        }
+        for name in names.iter().filter(|name| !tests.contains(**name)) {
+            complaints.push(format!("docs/contract.md: {point:?}: there is no test {name}"));
+        }
+    }
+    complaints
 }
 
 /// Every line of the hazard list has its row: tests that exist, or a sentence, or a part
@@ -441,6 +462,7 @@ fn documents_tell_the_truth() {
     let mut complaints = front_page(&files);
     complaints.extend(missing_scripts(&files));
     complaints.extend(specification(&files, &tests));
+    complaints.extend(on_tokio(&files, &tests));
     assert_none(complaints);
 }
 
@@ -491,6 +513,9 @@ fn each_check_can_fail() {
     let contract = "docs/contract.md";
     complains(clauses(&with(contract, "### R7 ", "### R77 "), &tests).complaints, "R7 has no test");
     complains(clauses(&with(contract, "Tests: `R1_", "Tests: `R0_"), &tests).complaints, "R0_");
+    let limits = "limits_follow_the_paused";
+    complains(on_tokio(&with(contract, limits, "limits_go_by_the_paused"), &tests), "limits_go_by");
+    complains(on_tokio(&with(contract, "  Tests: `limits", "  `limits"), &tests), "has no test");
     let table = "docs/testing.md";
     complains(
         hazards(&with(table, "\n| 7 |", "\n| seven |"), &tests).complaints,

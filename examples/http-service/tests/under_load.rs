@@ -197,11 +197,55 @@ fn sigterm_under_load() {
     assert_eq!(service.process.wait().unwrap().code(), Some(0));
 }
 
+/// Until `/readyz` says so.
+fn until_readiness_is(at: SocketAddr, expected: &str) -> String {
+    loop {
+        let answer = ask(at, "/readyz").expect("it listens");
+        if status(&answer) == expected {
+            return answer;
+        }
+        thread::yield_now();
+    }
+}
+
+fn stalled() {
+    let service = Service::start();
+    let at = service.at;
+    // Something has ended, so that a second of nothing is long.
+    Seen::default().count(&ask(at, "/work?ms=0").unwrap());
+    let held = [0, 1].map(|_| send(at, "/work?ms=60000").unwrap());
+    while metric(at, "tidegate_running_tasks{pool=\"requests\"}") < 2 {
+        thread::yield_now();
+    }
+    assert_eq!(status(&ask(at, "/readyz").unwrap()), "200", "busy is not stalled");
+    let queued = [0, 1].map(|_| send(at, "/work?ms=0").unwrap());
+    let answer = until_readiness_is(at, "503");
+    assert!(answer.contains("stalled"), "{answer}");
+    assert_eq!(status(&ask(at, "/healthz").unwrap()), "200", "it is alive");
+    Seen::default().count(&ask(at, "/work?ms=0").unwrap());
+    drop(held);
+    until_readiness_is(at, "200");
+    for mut client in queued {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(status(&answer), "200", "{answer}");
+    }
+}
+
+#[test]
+fn readiness_ends_with_a_stall_and_comes_back() {
+    in_time(stalled);
+}
+
 #[test]
 fn sigterm_under_load_leaves_nobody_without_an_answer() {
+    in_time(sigterm_under_load);
+}
+
+fn in_time(test: fn()) {
     let (ended, end) = mpsc::channel();
     let test = thread::spawn(move || {
-        sigterm_under_load();
+        test();
         ended.send(()).unwrap();
     });
     match end.recv_timeout(LONG) {

@@ -36,6 +36,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 /// How long the runtime has for what is due, before the watch does it.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// The same, while it has not answered the last time.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(2);
 
 /// The runtime of one pool.
 pub(crate) struct Runtime {
@@ -60,6 +62,8 @@ struct Bell {
     looks: AtomicU64,
     /// The watch is awake, or will be in a moment.
     watching: AtomicBool,
+    /// The runtime has left the last look to the watch: its threads are stuck in polls.
+    unanswered: AtomicBool,
     /// The runtime shuts down.
     gone: AtomicBool,
     /// How it ended, from the supervisor to the watch.
@@ -112,6 +116,7 @@ impl Runtime {
             waker: Lock::default(),
             looks: AtomicU64::new(0),
             watching: AtomicBool::new(false),
+            unanswered: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             report: Lock::default(),
             watch: Parker::new(),
@@ -188,9 +193,10 @@ impl Runtime {
         Ok(watch)
     }
 
-    /// Chores are done on the runtime: with a paused clock no time passes meanwhile.
+    /// Chores are done on the runtime: with a paused clock no time passes meanwhile. False if it
+    /// would not come to them.
     pub(crate) fn start_reaper(&self, core: &Arc<Core>) -> bool {
-        if self.bell.gone.load(SeqCst) {
+        if self.bell.gone.load(SeqCst) || self.bell.unanswered.load(SeqCst) {
             return false;
         }
         let chores = Chores { core: Some(Arc::clone(core)), _present: self.count() };
@@ -273,6 +279,7 @@ impl Future for Supervisor {
             else {
                 return Poll::Ready(());
             };
+            this.bell.unanswered.store(false, SeqCst);
             let began = core.real_time.now();
             let looked = core.driver.runtime().look(&core);
             this.bell.looks.fetch_add(1, SeqCst);
@@ -377,12 +384,15 @@ fn watch(core: Arc<Core>, bell: &Bell) {
         } else if bell.rung.load(SeqCst) || core.driver.runtime().is_look_due(&core) {
             bell.rung.store(false, SeqCst);
             bell.ring();
-            let until = core.real_time.now().after(PATIENCE);
+            let stuck = bell.unanswered.load(SeqCst);
+            let patience = if stuck { LITTLE_PATIENCE } else { PATIENCE };
+            let until = core.real_time.now().after(patience);
             let is_answered = || bell.looks.load(SeqCst) != looks || bell.gone.load(SeqCst);
             while !is_answered() && bell.watch.park_until(&core.real_time, until) {}
             if is_answered() {
                 continue;
             }
+            bell.unanswered.store(true, SeqCst);
         } else {
             bell.watching.store(false, SeqCst);
             // Whoever rang before that may have counted on us.

@@ -1,0 +1,170 @@
+//! How a future of a pool is stopped: where it is dropped, and when.
+#![cfg(feature = "tokio")]
+
+use std::future::{Future, pending, poll_fn};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use tidegate::{AsyncPool, Handle, Shutdown, TaskError, Token};
+use tokio::task::{Id, try_id};
+
+mod async_kit;
+use async_kit::*;
+
+type Place = (Option<Id>, ThreadId);
+
+fn here() -> Place {
+    (try_id(), thread::current().id())
+}
+
+/// Where a future was polled, and where it was dropped.
+#[derive(Clone, Default)]
+struct Places {
+    polled: Arc<OnceLock<Place>>,
+    dropped: Arc<OnceLock<Place>>,
+}
+
+struct SaysWhere(Places);
+
+impl Drop for SaysWhere {
+    fn drop(&mut self) {
+        self.0.dropped.set(here()).expect("dropped once");
+    }
+}
+
+impl Places {
+    fn endless(&self) -> impl Future<Output = ()> + Send + use<> {
+        let places = self.clone();
+        async move {
+            let places = SaysWhere(places);
+            places.0.polled.set(here()).expect("begun once");
+            pending::<()>().await;
+        }
+    }
+
+    async fn until_polled(&self) {
+        while self.polled.get().is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// It is a task of tokio's, and the same one. A task may move to another thread.
+    fn check(&self, how: &str, one_thread: bool) {
+        let (polled, dropped) = (self.polled.get().unwrap(), self.dropped.get().unwrap());
+        assert!(polled.0.is_some(), "{how}: it was polled outside of the runtime");
+        assert_eq!(polled.0, dropped.0, "{how}: it was dropped by another than its worker");
+        assert!(!one_thread || polled.1 == dropped.1, "{how}: on another thread");
+    }
+}
+
+/// Whoever cancels is another task, or a thread that is none of the runtime's.
+#[test]
+fn what_a_stopped_future_drops_is_dropped_by_its_worker() {
+    for (flavour, runtime) in runtimes() {
+        let one_thread = flavour == "current-thread";
+        let begin = async |pool: &AsyncPool, limit: Duration| {
+            let places = Places::default();
+            let future = places.endless();
+            let task = pool.task("t").timeout(limit).submit(|_| future).await.unwrap();
+            places.until_polled().await;
+            (places, task)
+        };
+        runtime.block_on(async {
+            let pool = quiet("places").workers(2).build_async().unwrap();
+            let (places, task) = begin(&pool, Duration::MAX).await;
+            task.cancel();
+            assert!(task.await.unwrap_err().is_cancelled());
+            places.check("cancelled by a task", one_thread);
+
+            let (places, task) = begin(&pool, Duration::MAX).await;
+            let task = thread::spawn(move || {
+                task.cancel();
+                task
+            });
+            let task = tokio::task::spawn_blocking(|| task.join().unwrap()).await.unwrap();
+            assert!(task.await.unwrap_err().is_cancelled());
+            places.check("cancelled by a thread", one_thread);
+
+            let (places, task) = begin(&pool, Duration::from_millis(1)).await;
+            assert!(matches!(task.await, Err(TaskError::TimedOut { .. })));
+            places.check("timed out", one_thread);
+
+            let (places, task) = begin(&pool, Duration::MAX).await;
+            pool.shutdown(Shutdown::hard()).await.unwrap();
+            assert!(task.await.unwrap_err().is_cancelled());
+            places.check("shut down", one_thread);
+        });
+    }
+}
+
+/// Polls of a future that stops itself in its first, which wakes it again whatever it awaits.
+struct SelfStop {
+    polls: Arc<Mutex<u32>>,
+}
+
+impl SelfStop {
+    fn new() -> SelfStop {
+        SelfStop { polls: Arc::default() }
+    }
+
+    fn future<S: FnOnce() + Send>(&self, stop: S) -> impl Future<Output = ()> + Send + use<S> {
+        let (polls, mut stop) = (Arc::clone(&self.polls), Some(stop));
+        poll_fn(move |cx| {
+            *polls.lock().unwrap() += 1;
+            if let Some(stop) = stop.take() {
+                stop();
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+    }
+
+    fn check(&self, how: &str) {
+        assert_eq!(*self.polls.lock().unwrap(), 1, "{how}: it went on after its first await");
+    }
+}
+
+/// A worker of the other flavour may begin it before whoever offers it has come to its token.
+#[test]
+fn a_future_that_cancels_its_token_in_its_first_poll_ends_at_its_first_await() {
+    on_each(|| async {
+        let pool = quiet("itself").workers(1).build_async().unwrap();
+        for _ in 0..10_000 {
+            let (stops, token) = (SelfStop::new(), Token::new());
+            let own = token.clone();
+            let future = stops.future(move || own.cancel());
+            let task = pool.task("t").cancel_with(&token).submit(|_| future).await.unwrap();
+            assert!(task.await.unwrap_err().is_cancelled());
+            stops.check("by its token");
+        }
+        pool.snapshot().check().unwrap();
+    });
+}
+
+#[test]
+fn a_future_that_cancels_itself_in_its_first_poll_ends_at_its_first_await() {
+    on_each(|| async {
+        let pool = quiet("itself").workers(1).build_async().unwrap();
+        // It finds its handle when it begins.
+        pool.pause();
+        let stops = SelfStop::new();
+        let handle: Arc<Mutex<Option<Handle<()>>>> = Arc::default();
+        let own = Arc::clone(&handle);
+        let future = stops.future(move || assert!(own.lock().unwrap().as_ref().unwrap().cancel()));
+        *handle.lock().unwrap() = Some(pool.try_submit(future).unwrap());
+        pool.resume();
+        pool.wait_idle().await.unwrap();
+        stops.check("by its handle");
+
+        let stops = SelfStop::new();
+        let group = pool.group().start::<()>();
+        let own = group.token().clone();
+        let future = stops.future(move || own.cancel());
+        group.submit(async { Ok(future.await) }).await.unwrap();
+        group.wait().await.unwrap(); // who cancels it knows
+        stops.check("by its group");
+        pool.snapshot().check().unwrap();
+    });
+}

@@ -1,0 +1,244 @@
+//! A runtime that ends under its pool: everything settles and nobody hangs.
+//!
+//! Those who wait are on no runtime at all, the grace is endless, and the clock of the pool has
+//! stopped with its runtime: no timer can release them.
+#![cfg(feature = "tokio")]
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate::{
+    AsyncGroup, AsyncPool, Budget, Handle, Permit, Refused, Shutdown, TaskError, WaitError,
+};
+use tokio::runtime::Runtime;
+
+mod async_kit;
+use async_kit::*;
+#[path = "support/sleeper.rs"]
+mod sleeper;
+use sleeper::Sleeper;
+
+/// Two tasks that run and five that are queued: there is no more room, and none of them ends.
+struct Torn {
+    pool: AsyncPool,
+    runtime: Runtime,
+    drops: Drops,
+    tasks: Vec<Handle<()>>,
+    group: AsyncGroup<()>,
+    budget: Budget,
+    _taken: Permit,
+    waiters: Vec<(&'static str, Waiter)>,
+}
+
+enum Waiter {
+    Future(Sleeper<Pin<Box<dyn Future<Output = String>>>>),
+    Thread(JoinHandle<String>),
+}
+
+impl Torn {
+    fn new(runtime: Runtime) -> Torn {
+        let builder = quiet("torn").workers(2).queue(5).grace(Duration::MAX);
+        let pool = builder.build_async_on(runtime.handle()).unwrap();
+        let budget = Budget::new("one", 1);
+        let taken = budget.try_acquire(1).unwrap();
+        let (group, drops) = (pool.group().start(), Drops::default());
+        let (tasks, waiters) = (Vec::new(), Vec::new());
+        let mut torn = Torn { pool, runtime, drops, tasks, group, budget, _taken: taken, waiters };
+        for running in 1..=2 {
+            torn.tasks.push(torn.pool.try_submit(torn.endless()).unwrap());
+            torn.runtime.block_on(async {
+                while torn.pool.snapshot().running < running {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        for _ in 0..4 {
+            torn.tasks.push(torn.pool.try_submit(torn.endless()).unwrap());
+        }
+        let member = torn.endless();
+        torn.group.try_submit(async { Ok(member.await) }).unwrap();
+        torn
+    }
+
+    /// Counted when it is dropped, wherever that is.
+    fn endless(&self) -> impl Future<Output = ()> + Send + use<> {
+        let counted = self.drops.clone();
+        async move {
+            let _counted = counted;
+            pending::<()>().await;
+        }
+    }
+
+    fn awaits(&mut self, what: &'static str, future: impl Future<Output = String> + 'static) {
+        let mut sleeper = Sleeper::new(Box::pin(future) as Pin<Box<dyn Future<Output = _>>>);
+        assert!(sleeper.poll().is_pending(), "{what} did not wait");
+        self.waiters.push((what, Waiter::Future(sleeper)));
+    }
+
+    fn blocks(&mut self, what: &'static str, wait: impl FnOnce() -> String + Send + 'static) {
+        self.waiters.push((what, Waiter::Thread(thread::spawn(wait))));
+    }
+
+    /// Whatever does not need an open door.
+    fn all_wait_for_the_end(&mut self) {
+        let (own, group) = (self.pool.clone(), self.group.clone());
+        self.awaits("idle", async move { format!("{:?}", own.wait_idle().await) });
+        self.awaits("group", async move { format!("{:?}", group.wait().await) });
+        let (running, queued) = (self.tasks.remove(0), self.tasks.pop().unwrap());
+        self.awaits("running task", async move { of_task(running.await) });
+        self.awaits("queued task", async move { of_task(queued.await) });
+        let (running, queued) = (self.tasks.remove(0), self.tasks.pop().unwrap());
+        self.blocks("running task", move || of_wait(running.wait()));
+        self.blocks("queued task", move || of_wait(queued.wait()));
+    }
+
+    fn all_wait_for_room_or_permits(&mut self) {
+        let (own, work) = (self.pool.clone(), self.endless());
+        self.awaits("room", async move { of_submit(own.submit(work).await) });
+        let (own, work) = (self.pool.clone(), self.endless());
+        self.blocks("room", move || of_submit(own.submit_blocking(work)));
+        let (own, work, budget) = (self.pool.clone(), self.endless(), self.budget.clone());
+        self.awaits("permit", async move {
+            of_submit(own.task("b").budget(&budget, 1).submit(|_| work).await)
+        });
+        let (own, work, budget) = (self.pool.clone(), self.endless(), self.budget.clone());
+        self.blocks("permit", move || {
+            of_submit(own.task("b").budget(&budget, 1).submit_blocking(|_| work))
+        });
+        while self.pool.snapshot().waiting_submitters < 4 {
+            thread::yield_now();
+        }
+    }
+
+    fn all_wait_for_the_shutdown(&mut self) {
+        let light = self.pool.shutdown(Shutdown::light());
+        self.awaits("shutdown", async move { light.await.unwrap().is_success().to_string() });
+        let own = self.pool.clone();
+        self.blocks("shutdown", move || {
+            own.shutdown_blocking(Shutdown::light()).unwrap().is_success().to_string()
+        });
+    }
+
+    /// The runtime goes; what each of them was told.
+    fn tear(self) -> (AsyncPool, Drops, Vec<(&'static str, String)>) {
+        self.runtime.shutdown_timeout(LONG);
+        let released = self.waiters.into_iter().map(|(what, waiter)| (what, end(what, waiter)));
+        let released = released.collect();
+        for task in self.tasks {
+            assert_eq!(of_wait(task.wait()), "cancelled");
+        }
+        assert_eq!(self.group.unsettled(), 0, "a slot is lost");
+        assert_eq!((self.budget.waiting(), self.budget.in_use()), (0, 1), "ours is left");
+        (self.pool, self.drops, released)
+    }
+}
+
+fn end(what: &str, waiter: Waiter) -> String {
+    let deadline = Instant::now() + LONG;
+    match waiter {
+        Waiter::Future(mut future) => loop {
+            if let Poll::Ready(told) = future.poll_if_woken() {
+                return told;
+            }
+            assert!(Instant::now() < deadline, "the future that waits for {what} is not woken");
+            thread::yield_now();
+        },
+        Waiter::Thread(thread) => {
+            while !thread.is_finished() {
+                assert!(Instant::now() < deadline, "the thread that waits for {what} hangs");
+                thread::yield_now();
+            }
+            thread.join().unwrap()
+        }
+    }
+}
+
+fn of_task(outcome: Result<(), TaskError>) -> String {
+    match outcome {
+        Err(TaskError::Cancelled { .. }) => "cancelled".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn of_wait(outcome: Result<(), WaitError<()>>) -> String {
+    match outcome {
+        Err(WaitError::Task(error)) => of_task(Err(error)),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Its work is given back, and dropped here.
+fn of_submit<F>(submitted: Result<Handle<()>, Refused<F>>) -> String {
+    submitted.map_or_else(|refused| format!("{:?}", refused.reason()), |_| "accepted".to_owned())
+}
+
+#[test]
+fn hazard_69_a_runtime_that_shuts_down_under_the_pool() {
+    for (flavour, runtime) in runtimes() {
+        println!("{flavour}");
+        let mut torn = Torn::new(runtime);
+        torn.all_wait_for_the_end();
+        torn.all_wait_for_room_or_permits();
+        let (pool, drops, released) = torn.tear();
+        println!("{released:?}");
+        for (what, told) in released {
+            let expected = match what {
+                "idle" => "Ok(())",
+                "group" => "Err",
+                "room" | "permit" => "Closed",
+                _ => "cancelled",
+            };
+            assert!(told.starts_with(expected), "{what}: {told}");
+        }
+        let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
+        println!("{report}");
+        let now = pool.snapshot();
+        now.check().unwrap();
+        assert_eq!((now.cancelled, now.waiting_submitters), (7, 0));
+        assert_eq!(drops.0.load(SeqCst), 7 + 4, "each was dropped once");
+        assert_eq!(Arc::strong_count(&drops.0), 1);
+    }
+}
+
+#[test]
+fn hazard_69_a_runtime_that_shuts_down_under_a_shutdown() {
+    for (flavour, runtime) in runtimes() {
+        println!("{flavour}");
+        let mut torn = Torn::new(runtime);
+        torn.all_wait_for_the_end();
+        torn.all_wait_for_the_shutdown();
+        let (pool, drops, released) = torn.tear();
+        println!("{released:?}");
+        pool.snapshot().check().unwrap();
+        assert_eq!(pool.snapshot().cancelled, 7);
+        assert_eq!(drops.0.load(SeqCst), 7, "each was dropped once");
+        let told = |whom| released.iter().filter(move |(what, _)| *what == whom).map(|(_, t)| &**t);
+        assert_eq!(told("shutdown").collect::<Vec<_>>(), ["true", "true"], "nothing is left");
+        assert_eq!(told("idle").collect::<Vec<_>>(), ["Ok(())"]);
+    }
+}
+
+/// Whoever leaves last rings, also while the watch is just looking.
+#[test]
+fn hazard_69_a_shutdown_ends_with_the_runtime_and_not_with_the_grace() {
+    for n in 0..100 {
+        let runtime = runtimes().into_iter().nth(n % 2).unwrap().1;
+        let builder = quiet("ends").workers(2).grace(Duration::MAX);
+        let pool = builder.build_async_on(runtime.handle()).unwrap();
+        runtime.block_on(async { pool.spawn(pending()).await.unwrap() });
+        let (tell, over) = std::sync::mpsc::channel();
+        let closed = pool.closed();
+        std::thread::spawn(move || {
+            let report = pool.shutdown_blocking(Shutdown::light()).unwrap();
+            tell.send(report.is_success()).unwrap();
+        });
+        closed.wait();
+        drop(runtime);
+        assert_eq!(over.recv_timeout(LONG), Ok(true), "round {n}: everything was dropped");
+    }
+}
