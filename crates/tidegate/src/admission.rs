@@ -135,7 +135,13 @@ impl Core {
 
     pub(crate) fn refuse<F>(&self, name: &'static str, reason: Reason, work: F) -> Refused<F> {
         self.note_refusal(name, reason);
-        Refused::new(reason, Arc::clone(&self.name), work)
+        self.refused(reason, work)
+    }
+
+    fn refused<F>(&self, reason: Reason, work: F) -> Refused<F> {
+        // Outside the pool there is one thing that would deadlock: to block in a poll.
+        let in_poll = reason == Reason::WouldDeadlock && frames::depth(self.address()) == 0;
+        Refused::new(reason, Arc::clone(&self.name), work).in_poll(in_poll)
     }
 
     fn note_refusal(&self, name: &'static str, reason: Reason) {
@@ -195,7 +201,7 @@ impl Core {
             if uncounted != Some(reason) {
                 self.note_refusal(name, reason);
             }
-            Refused::new(reason, Arc::clone(&self.name), work.into_closure())
+            self.refused(reason, work.into_closure())
         })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::pot::{InLine, Pot};
-use crate::refused::Reason;
+use crate::refused::{HOLDS_UP_A_RUNTIME, Reason};
 use crate::supply::{Rate, Supply};
 
 /// An amount of something scarce, which tasks of any number of pools and groups share: bytes
@@ -303,7 +303,8 @@ pub struct BudgetError {
 }
 
 impl BudgetError {
-    /// OverBudget, TimedOut, TooHeavy or SpawnFailed.
+    /// OverBudget, TimedOut, TooHeavy, SpawnFailed, or WouldDeadlock inside a poll of an
+    /// `AsyncPool`'s task, where [`acquire`](Budget::acquire) never blocks.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
@@ -313,8 +314,13 @@ impl BudgetError {
 impl fmt::Display for BudgetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BudgetError { budget, weight, capacity, reason } = self;
-        let advice = reason.advice();
-        write!(f, "{weight} of {capacity} of budget {budget:?} refused: {reason}; {advice}")
+        write!(f, "{weight} of {capacity} of budget {budget:?} refused: ")?;
+        match reason {
+            Reason::WouldDeadlock => {
+                write!(f, "{HOLDS_UP_A_RUNTIME}; await `acquire_async` instead")
+            }
+            reason => write!(f, "{reason}; {}", reason.advice()),
+        }
     }
 }
 

@@ -46,13 +46,8 @@ impl<T, E> InFlight<T, E> {
     }
 
     /// The next that has settled; waits for it. None if nothing is in flight.
-    ///
-    /// Inside a task of the pool it runs the oldest of its own queued tasks instead of waiting,
-    /// also when that one has fallen far behind: nobody else may be there to run it.
     pub(crate) fn next(&mut self, core: &Arc<Core>) -> Option<(u64, Handle<T, E>)> {
-        if frames::depth(core.address()) > 0 && (!self.has_settled() || self.lags_behind()) {
-            let _ = self.handles.values().any(|handle| handle.run_inside(core));
-        }
+        self.run_inside(core);
         with_parker(|parker, waker| {
             loop {
                 match self.poll_next(&mut Context::from_waker(waker)) {
@@ -61,6 +56,15 @@ impl<T, E> InFlight<T, E> {
                 }
             }
         })
+    }
+
+    /// Inside a task of the pool whoever wants the next runs the oldest of its own queued tasks
+    /// instead of waiting, also when that one has fallen far behind: nobody else may be there to
+    /// run it.
+    pub(crate) fn run_inside(&self, core: &Arc<Core>) {
+        if frames::depth(core.address()) > 0 && (!self.has_settled() || self.lags_behind()) {
+            let _ = self.handles.values().any(|handle| handle.run_inside(core));
+        }
     }
 
     pub(crate) fn try_next(&mut self) -> Option<(u64, Handle<T, E>)> {

@@ -4,21 +4,27 @@
 //! with the group until it has settled, so that the outcome, error or panic, comes there.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::admission::Patience;
+use crate::awaited;
 use crate::budget::Budget;
 use crate::clock::Ticks;
 use crate::cx::Cx;
 use crate::frames;
 use crate::group_error::GroupError;
+use crate::handle::Handle;
 use crate::holding::Wants;
 use crate::job::{Run, Work};
 use crate::members::Members;
 use crate::pool::Pool;
 use crate::refused::Refused;
+use crate::slot::Slot;
 use crate::token::Token;
+use crate::wait_error::WaitReason;
 
 /// Settings of a [`Group`], from [`Pool::group`].
 #[derive(Debug)]
@@ -205,26 +211,18 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     {
         let Started { pool, members, wants } = &*self.started;
         let core = pool.core();
-        let (key, patience) = match members.enter(core, patience) {
-            Ok(entered) => entered,
+        let slot = match Slot::take(core, members, patience) {
+            Ok(slot) => slot,
             Err(reason) => return Err(core.refuse(members.name, reason, f)),
         };
-        let mut offer = members.offer(key, patience, wants);
+        let mut offer = slot.offer(wants);
         let member = Member { group: members.number, f };
-        let submitted = match wants {
-            None => pool.submit_work(member, offer),
-            Some(_) => core.hold(member, &mut offer).and_then(|held| pool.submit_work(held, offer)),
+        let handle = match wants {
+            None => pool.submit_work(member, offer)?,
+            Some(_) => pool.submit_work(core.hold(member, &mut offer)?, offer)?,
         };
-        match submitted {
-            Ok(handle) => {
-                members.accepted(key, handle);
-                Ok(())
-            }
-            Err(refused) => {
-                members.roll.leave();
-                Err(refused)
-            }
-        }
+        slot.accepted(handle);
+        Ok(())
     }
 
     /// Waits until every task of the group has settled, then ends the group: its token is
@@ -232,14 +230,83 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     ///
     /// # Panics
     /// If a task panicked, with its payload; not if the group collects all.
+    ///
+    /// Inside a poll of an `AsyncPool`'s task it never blocks, and returns
+    /// [`InPoll`](GroupError::InPoll): there is [`wait_async`](Group::wait_async).
     pub fn wait(&self) -> Result<(), GroupError<E>> {
-        let Started { pool, members, .. } = &*self.started;
-        let core = pool.core();
-        if frames::is_member(members.number) {
+        self.started.wait()
+    }
+}
+
+impl<E: Send + 'static, S: 'static> Started<E, S> {
+    pub(crate) fn wait(&self) -> Result<(), GroupError<E>> {
+        if frames::is_member(self.members.number) {
             return Err(GroupError::WouldDeadlock);
         }
-        members.roll.wait(core).map_err(|_| GroupError::WouldDeadlock)?;
-        members.conclude()
+        self.members.roll.wait(self.pool.core()).map_err(GroupError::no_wait)?;
+        self.members.conclude()
+    }
+}
+
+/// From async code, on any runtime.
+impl<E: Send + 'static, S: 'static> Group<E, S> {
+    /// As [`submit`](Group::submit), for async code: where that would block, for a slot, a budget
+    /// or room, this is awaited.
+    ///
+    /// Nothing happens before it is polled. Dropped while it waits it takes the closure along,
+    /// which was not accepted, and holds no slot. The policy decides as it does for
+    /// [`Pool::submit_async`]; inside a task of the pool it never waits.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("parse").workers(2).queue(1).build()?;
+    /// let group = pool.group().limit(3).start();
+    /// for text in ["1", "2", "three"] {
+    ///     group.submit_async(move |_| text.parse::<u64>().map(drop)).await?;
+    /// }
+    /// assert!(group.wait_async().await.unwrap_err().first().unwrap().is_failed());
+    /// pool.shutdown_async(Shutdown::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::manual_async_fn, reason = "that it is `Send` is said, not left to be found")]
+    pub fn submit_async<F>(&self, f: F) -> impl Future<Output = Result<(), Refused<F>>> + Send
+    where
+        F: FnOnce(&Cx) -> Result<(), E> + Send + 'static,
+    {
+        async move {
+            let Started { pool, members, wants } = &*self.started;
+            let core = pool.core();
+            let slot = match Slot::awaited(core, members).await {
+                Ok(slot) => slot,
+                Err(reason) => return Err(core.refuse(members.name, reason, f)),
+            };
+            let (member, offer) = (Member { group: members.number, f }, slot.offer(wants));
+            let cell = awaited::offer(Arc::clone(core), member, true, offer).await?;
+            slot.accepted(Handle::new(cell, false));
+            Ok(())
+        }
+    }
+
+    /// As [`wait`](Group::wait), for async code. Dropping it changes nothing.
+    ///
+    /// # Panics
+    /// As `wait`.
+    #[allow(clippy::manual_async_fn, reason = "that it is `Send` is said, not left to be found")]
+    pub fn wait_async(&self) -> impl Future<Output = Result<(), GroupError<E>>> + Send {
+        async move {
+            let Started { pool, members, .. } = &*self.started;
+            poll_fn(|cx| match frames::is_member(members.number) {
+                true => Poll::Ready(Err(WaitReason::WouldDeadlock)),
+                false => members.roll.poll_end(pool.core(), cx.waker()),
+            })
+            .await
+            .map_err(GroupError::no_wait)?;
+            members.conclude()
+        }
     }
 }
 

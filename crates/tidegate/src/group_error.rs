@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 
 use crate::outcome::TaskError;
+use crate::refused::HOLDS_UP_A_RUNTIME;
+use crate::wait_error::WaitReason;
 
 /// What [`Group::wait`](crate::Group::wait) returns when not all went well.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub enum GroupError<E> {
     /// The wait could never end: the waiter is a task of the group, or runs on a worker
     /// that would have to run the group's tasks and can't.
     WouldDeadlock,
+    /// A future is being polled here, which a wait would hold up: await the group instead.
+    InPoll,
 }
 
 impl<E> GroupError<E> {
@@ -27,7 +31,7 @@ impl<E> GroupError<E> {
     pub fn first(&self) -> Option<&TaskError<E>> {
         match self {
             GroupError::Tasks { first, .. } => Some(first),
-            GroupError::AlreadyTaken | GroupError::WouldDeadlock => None,
+            _ => None,
         }
     }
 
@@ -35,7 +39,14 @@ impl<E> GroupError<E> {
     pub fn into_failures(self) -> Vec<TaskError<E>> {
         match self {
             GroupError::Tasks { first, rest } => std::iter::once(first).chain(rest).collect(),
-            GroupError::AlreadyTaken | GroupError::WouldDeadlock => Vec::new(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn no_wait(reason: WaitReason) -> Self {
+        match reason {
+            WaitReason::InPoll => GroupError::InPoll,
+            WaitReason::WouldDeadlock | WaitReason::AlreadyTaken => GroupError::WouldDeadlock,
         }
     }
 
@@ -57,6 +68,10 @@ impl<E: fmt::Display> fmt::Display for GroupError<E> {
                 "waiting for the group could never end: the waiter is one of its tasks, or is \
                  on a worker that can't run them; wait outside the pool",
             ),
+            GroupError::InPoll => {
+                let instead = "`wait_async` (of an `AsyncGroup`: `wait`)";
+                write!(f, "{HOLDS_UP_A_RUNTIME}; await {instead} instead")
+            }
         }
     }
 }

@@ -161,6 +161,8 @@ mod sizing;
 #[cfg(not(tidegate_loom))]
 mod slice;
 #[cfg(not(tidegate_loom))]
+mod slot;
+#[cfg(not(tidegate_loom))]
 mod snapshot;
 #[cfg(not(tidegate_loom))]
 mod spawn;

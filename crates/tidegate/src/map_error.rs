@@ -13,8 +13,9 @@ pub enum MapError<E = Infallible> {
     /// The outcome of the item that stopped it.
     Task(TaskError<E>),
     /// The pool did not take an item, which [`Map::into_rest`](crate::Map::into_rest) gives back.
-    /// `WouldDeadlock`: inside a task of a pool with worker state nobody could run it; or it was
-    /// taken, but waits for the reader, which goes on alone (such an item does not come back).
+    /// `WouldDeadlock`: inside a task of a pool with worker state nobody could run it; inside a
+    /// poll of a future the reader must not wait for it; or it was taken, but waits for the
+    /// reader, which goes on alone (such an item does not come back).
     Refused(Reason),
 }
 
@@ -22,6 +23,11 @@ impl<E: fmt::Display> fmt::Display for MapError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MapError::Task(error) => fmt::Display::fmt(error, f),
+            MapError::Refused(Reason::WouldDeadlock) => f.write_str(
+                "the pool did not finish an item, for which the reader would have to wait where it \
+                 must not: inside a task whose worker's state is in use, or a poll of a future; \
+                 read the map outside, in `spawn_blocking`, or use `AsyncPool::map`",
+            ),
             MapError::Refused(reason) => write!(f, "the pool refused an item: {reason}"),
         }
     }

@@ -109,7 +109,6 @@ impl<E> Members<E> {
 
     /// A member whose handle nobody will bring leaves its slot. Under CallerRuns it may have
     /// settled: then it was dropped with its submission.
-    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) fn forget(&self, key: u64) {
         self.open.lock().early.retain(|early| *early != key);
         self.roll.leave();
@@ -314,7 +313,7 @@ impl<E: Send + 'static> Members<E> {
     }
 }
 
-#[cfg(all(test, feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+#[cfg(all(test, not(tidegate_shuttle)))]
 mod tests {
     use super::*;
     use crate::pool::Pool;

@@ -51,6 +51,10 @@ impl Reason {
 
 impl Error for Reason {}
 
+/// Why what blocks is refused inside a poll, of whichever pool.
+pub(crate) const HOLDS_UP_A_RUNTIME: &str =
+    "a future is being polled on this thread, and a wait would hold up its runtime";
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -94,11 +98,17 @@ pub struct Refused<F> {
     work: Mutex<F>,
     pool: Arc<str>,
     reason: Reason,
+    /// What would deadlock is not the pool, but the runtime whose thread would wait.
+    in_poll: bool,
 }
 
 impl<F> Refused<F> {
     pub(crate) fn new(reason: Reason, pool: Arc<str>, work: F) -> Refused<F> {
-        Refused { work: Mutex::new(work), pool, reason }
+        Refused { work: Mutex::new(work), pool, reason, in_poll: false }
+    }
+
+    pub(crate) fn in_poll(self, in_poll: bool) -> Refused<F> {
+        Refused { in_poll, ..self }
     }
 
     /// Why it was refused.
@@ -115,9 +125,9 @@ impl<F> Refused<F> {
 
     /// The same refusal of other work: takes our wrapper off the user's closure.
     pub(crate) fn map_work<G>(self, f: impl FnOnce(F) -> G) -> Refused<G> {
-        let Refused { work, pool, reason } = self;
+        let Refused { work, pool, reason, in_poll } = self;
         let work = work.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Refused::new(reason, pool, f(work))
+        Refused::new(reason, pool, f(work)).in_poll(in_poll)
     }
 }
 
@@ -132,8 +142,12 @@ impl<F> fmt::Debug for Refused<F> {
 
 impl<F> fmt::Display for Refused<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (pool, reason, advice) = (&self.pool, self.reason, self.reason.advice());
-        write!(f, "pool {pool:?} refused the work: {reason}; {advice}")
+        write!(f, "pool {:?} refused the work: ", self.pool)?;
+        if self.in_poll {
+            let instead = "`submit_async` (of an `AsyncPool`: `submit`)";
+            return write!(f, "{HOLDS_UP_A_RUNTIME}; await {instead} instead");
+        }
+        write!(f, "{}; {}", self.reason, self.reason.advice())
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::ids::TaskInfo;
+use crate::refused::HOLDS_UP_A_RUNTIME;
 
 /// How firmly a pool shuts down. A later one is stronger: `Light < Soft < Hard`.
 ///
@@ -129,7 +130,8 @@ pub enum ShutdownError {
     /// or wait from outside.
     InsideTask,
     /// It was called inside a poll of a task of an `AsyncPool`, whose runtime it would have held
-    /// up. Nothing has happened: await `shutdown_async`, or `AsyncPool::shutdown`.
+    /// up. Nothing has happened: await `shutdown_async` or `wait_idle_async`, of an `AsyncPool`
+    /// `shutdown` or `wait_idle`.
     InPoll,
     /// It was called in a child process made by `fork`, which has the memory of
     /// the pool but none of its threads. Build pools after forking.
@@ -144,8 +146,9 @@ impl fmt::Display for ShutdownError {
                  include itself; call `close` there, and wait or shut down from outside"
             }
             ShutdownError::InPoll => {
-                "a future is being polled on this thread, and a wait would hold up its runtime; \
-                 await `shutdown_async` instead (of an `AsyncPool`: `shutdown`)"
+                let instead = "`shutdown_async` or `wait_idle_async` (of an `AsyncPool`: \
+                               `shutdown`, `wait_idle`)";
+                return write!(f, "{HOLDS_UP_A_RUNTIME}; await {instead} instead");
             }
             ShutdownError::Forked => {
                 "the pool's threads stayed behind in the parent process when this one was \

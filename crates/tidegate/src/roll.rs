@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use crate::core::Core;
 use crate::event::wake_quietly;
@@ -39,10 +39,6 @@ impl Roll {
     /// All that have entered.
     pub(crate) fn slots(&self) -> usize {
         self.state.lock().slots
-    }
-
-    fn tasks(&self) -> usize {
-        self.state.lock().tasks
     }
 
     /// One more task, if there are fewer than `limit`.
@@ -106,23 +102,31 @@ impl Roll {
         if frames::polls() {
             return Err(WaitReason::InPoll);
         }
+        with_parker(|parker, waker| {
+            loop {
+                match self.poll_end(core, waker) {
+                    Poll::Ready(end) => return end,
+                    Poll::Pending => parker.park(),
+                }
+            }
+        })
+    }
+
+    /// As `wait`, without blocking: the waker is woken when there is news. What runs meanwhile,
+    /// inside the pool, are closures; inside a poll of a pool of futures there is `poll_wait`.
+    pub(crate) fn poll_end(&self, core: &Arc<Core>, waker: &Waker) -> Poll<Result<(), WaitReason>> {
         let inside = frames::depth(core.address()) > 0;
         loop {
             while inside && let Some(cell) = self.oldest_queued() {
                 if let Err(reason) = run_queued(cell, core, Depth::Any) {
                     self.state.lock().queued.push_front(cell);
-                    return Err(reason);
+                    return Poll::Ready(Err(reason));
                 }
             }
-            let over = with_parker(|parker, waker| match self.is_over_or_wakes(inside, waker) {
-                Some(over) => over,
-                None => {
-                    parker.park();
-                    self.tasks() == 0
-                }
-            });
-            if over {
-                return Ok(());
+            match self.is_over_or_wakes(inside, waker) {
+                Some(true) => return Poll::Ready(Ok(())),
+                Some(false) => {}
+                None => return Poll::Pending,
             }
         }
     }
@@ -146,7 +150,7 @@ impl Roll {
     /// As `wait`, for a future. Inside a poll of the pool what is queued begins on top of it, one
     /// after the other.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn poll_wait(&self, core: &Arc<Core>, waker: &Waker) -> std::task::Poll<()> {
+    pub(crate) fn poll_wait(&self, core: &Arc<Core>, waker: &Waker) -> Poll<()> {
         frames::with_poll(core.address(), |poll| {
             loop {
                 while let Some(poll) = poll
@@ -157,9 +161,9 @@ impl Roll {
                 }
                 let helps = poll.is_some_and(|poll| poll.may_begin_or_wish(waker));
                 match self.is_over_or_wakes(helps, waker) {
-                    Some(true) => return std::task::Poll::Ready(()),
+                    Some(true) => return Poll::Ready(()),
                     Some(false) => {}
-                    None => return std::task::Poll::Pending,
+                    None => return Poll::Pending,
                 }
             }
         })

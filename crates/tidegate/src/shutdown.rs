@@ -78,7 +78,15 @@ impl Core {
             self.tell_running();
             self.control.lock().told_running = true;
         }
-        self.settled(); // those who wait for a slot of a group
+        // Those who wait for a slot of a group, or until all is idle. They may be futures, and
+        // their wakers are user code.
+        match who {
+            Who::Caller => self.settled(),
+            Who::Watcher => {
+                let wakers = self.watch.settled();
+                wakers.into_iter().for_each(|wakers| self.reap(Chore::Wake(wakers)));
+            }
+        }
         self.lot.kick_all();
         self.wake_for_rest();
         self.wake_supervisor();

@@ -17,7 +17,7 @@ use crate::life::CellRef;
 use crate::panics::{Panic, quietly};
 use crate::pool::Pool;
 use crate::ranges::Ranges;
-use crate::refused::Reason;
+use crate::refused::{HOLDS_UP_A_RUNTIME, Reason};
 use crate::scope::Scope;
 use crate::settle;
 use crate::sync::Lock;
@@ -294,6 +294,10 @@ impl<T> fmt::Display for SliceError<T> {
         match self.refused {
             Some(Reason::Cancelled) => {
                 write!(f, "{done} of {all} items were run, then their tasks were stopped")
+            }
+            Some(Reason::WouldDeadlock) => {
+                write!(f, "none of {all} items was run: {HOLDS_UP_A_RUNTIME}; ")?;
+                f.write_str("call it in `spawn_blocking`, or await a task for each item")
             }
             Some(reason) => write!(f, "{done} of {all} items were run; of the pool: {reason}"),
             None => write!(f, "{done} of {all} items were run"),

@@ -1,9 +1,11 @@
 //! Outcomes as they come, with a window.
 
 use std::fmt;
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::awaited;
 use crate::completed::InFlight;
 use crate::frames;
 use crate::handle::Handle;
@@ -71,6 +73,19 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
         self.add(Fallible(f))
     }
 
+    /// As [`submit_result`](Completions::submit_result), for async code: awaits room as
+    /// [`Pool::submit_async`] does. Dropped while it waits it takes the closure along. A full
+    /// window refuses with `Full`.
+    pub fn submit_result_async<F>(
+        &mut self,
+        f: F,
+    ) -> impl Future<Output = Result<u64, Refused<F>>> + Send
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        self.add_awaited(Fallible(f))
+    }
+
     /// Accepted and not yet collected.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
@@ -83,10 +98,10 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     /// every worker waiting, nobody would be left; collect outside.
     ///
     /// # Panics
-    /// Inside a poll of a pool's future: it blocks. There is [`poll_next`](Self::poll_next).
+    /// Inside a poll of a pool's future: it blocks. There is [`next_async`](Self::next_async).
     #[allow(clippy::should_implement_trait, reason = "it is one: see the Iterator impl")]
     pub fn next(&mut self) -> Option<Completion<T, E>> {
-        frames::must_not_poll("the next outcome of a stream", "use `poll_next`");
+        frames::must_not_poll("the next outcome of a stream", "await `next_async`");
         let core = Arc::clone(self.pool.core());
         self.in_flight.next(&core).map(collect)
     }
@@ -96,9 +111,36 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
         self.in_flight.try_next().map(collect)
     }
 
-    /// The next outcome, for async code on any runtime; `Ready(None)` if nothing is in
+    /// As [`next`](Completions::next), for async code on any runtime. Dropped, it takes nothing
+    /// along. With feature `tokio` this is also a `Stream`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("sum").workers(2).queue(1).build()?;
+    /// let mut done = pool.stream(8);
+    /// let mut sum = 0;
+    /// for n in 0..8u64 {
+    ///     done.submit_async(move || n).await?; // awaits room
+    /// }
+    /// while let Some(completion) = done.next_async().await {
+    ///     sum += completion.outcome?;
+    /// }
+    /// assert_eq!(sum, 28);
+    /// pool.shutdown_async(Shutdown::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn next_async(&mut self) -> impl Future<Output = Option<Completion<T, E>>> + Send {
+        poll_fn(|cx| self.poll_next(cx))
+    }
+
+    /// The next outcome, for async code that polls by hand; `Ready(None)` if nothing is in
     /// flight.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Completion<T, E>>> {
+        self.in_flight.run_inside(self.pool.core());
         self.in_flight.poll_next(cx).map(|found| found.map(collect))
     }
 
@@ -106,17 +148,39 @@ impl<T: Send + 'static, E: Send + 'static, S: 'static> Completions<T, E, S> {
     where
         W: Run<Value = T, Error = E> + 'static,
     {
-        if self.in_flight.len() >= self.window {
-            let core = self.pool.core();
-            return Err(core.refuse("", Reason::Full, work.into_closure()));
+        let work = self.within_the_window(work)?;
+        let handle = self.pool.submit_work(work, self.offer())?;
+        Ok(self.added(handle))
+    }
+
+    async fn add_awaited<W>(&mut self, work: W) -> Result<u64, Refused<W::Closure>>
+    where
+        W: Run<Value = T, Error = E> + 'static,
+    {
+        let work = self.within_the_window(work)?;
+        let (core, offer) = (Arc::clone(self.pool.core()), self.offer());
+        let cell = awaited::offer(core, work, true, offer).await?;
+        Ok(self.added(Handle::new(cell, false)))
+    }
+
+    fn within_the_window<W: Run>(&self, work: W) -> Result<W, Refused<W::Closure>> {
+        if self.in_flight.len() < self.window {
+            return Ok(work);
         }
+        Err(self.pool.core().refuse("", Reason::Full, work.into_closure()))
+    }
+
+    /// What goes with the next task.
+    fn offer(&self) -> Offer<'static> {
+        let tell = self.in_flight.callback(self.next_key);
+        Offer { on_outcome: Some(tell), ..Offer::default() }
+    }
+
+    fn added(&mut self, handle: Handle<T, E>) -> u64 {
         let key = self.next_key;
-        let tell = self.in_flight.callback(key);
-        let offer = Offer { on_outcome: Some(tell), ..Offer::default() };
-        let handle = self.pool.submit_work(work, offer)?;
         self.in_flight.add(key, handle);
         self.next_key += 1;
-        Ok(key)
+        key
     }
 }
 
@@ -127,6 +191,15 @@ impl<T: Send + 'static, S: 'static> Completions<T, std::convert::Infallible, S> 
         F: FnOnce() -> T + Send + 'static,
     {
         self.add(Plain(f))
+    }
+
+    /// As [`submit_result_async`](Completions::submit_result_async), for a closure that can't
+    /// fail.
+    pub fn submit_async<F>(&mut self, f: F) -> impl Future<Output = Result<u64, Refused<F>>> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.add_awaited(Plain(f))
     }
 }
 

@@ -1,18 +1,21 @@
 //! Thread pools from async code, as their users see it.
 
+use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::awaited;
 use crate::cx::Cx;
 use crate::handle::Handle;
 use crate::job::{Fallible, FallibleWithCx, Plain, Run, WithCx, WithState};
-use crate::pool::Pool;
+use crate::pool::{Pool, may_wait};
 use crate::refused::Refused;
+use crate::report::ShutdownError;
 use crate::task::{Offer, Task};
 
-/// Submitting from async code, on any runtime. What waits is a future, in one line with the
-/// threads that wait.
+/// From async code, on any runtime. What waits for room is a future, in one line with the threads
+/// that wait.
 impl<S: 'static> Pool<S> {
     /// As [`submit`](Pool::submit), for async code: where that would block until there is room,
     /// this is awaited.
@@ -92,6 +95,37 @@ impl<S: 'static> Pool<S> {
     {
         let core = Arc::clone(self.core());
         awaited::offer(core, Plain(f), false, Offer::default()).await.map(drop)
+    }
+
+    /// As [`wait_idle`](Pool::wait_idle), for async code. Dropping it changes nothing.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tidegate::{Pool, Shutdown};
+    ///
+    /// let pool = Pool::builder("import").workers(2).build()?;
+    /// for _ in 0..10 {
+    ///     pool.spawn_async(|| ()).await?;
+    /// }
+    /// pool.wait_idle_async().await?;
+    /// assert_eq!(pool.snapshot().completed, 10);
+    /// pool.shutdown_async(Shutdown::default()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[allow(clippy::manual_async_fn, reason = "that it is `Send` is said, not left to be found")]
+    pub fn wait_idle_async(&self) -> impl Future<Output = Result<(), ShutdownError>> + Send {
+        async move {
+            let core = self.core();
+            may_wait(core)?;
+            let watching = core.watch.begin();
+            poll_fn(|cx| {
+                watching.leave(cx.waker());
+                if core.is_idle() { Poll::Ready(Ok(())) } else { Poll::Pending }
+            })
+            .await
+        }
     }
 
     async fn submit_awaited<W: Run + 'static>(

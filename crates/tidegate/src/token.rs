@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::event::wake_quietly;
+use crate::frames;
 use crate::life::CellRef;
 use crate::outcome::Cause;
 use crate::parker::with_parker;
@@ -121,12 +122,22 @@ impl Token {
     }
 
     /// Blocks this thread until the token is cancelled.
+    ///
+    /// # Panics
+    /// As [`wait_timeout`](Token::wait_timeout).
     pub fn wait(&self) {
         self.wait_timeout(Duration::MAX);
     }
 
     /// Blocks for at most `limit`; true if the token was cancelled.
+    ///
+    /// # Panics
+    /// If it has to wait inside a poll of a pool's future. There is [`cancelled`](Token::cancelled).
     pub fn wait_timeout(&self, limit: Duration) -> bool {
+        if self.is_cancelled() {
+            return true;
+        }
+        frames::must_not_poll("a wait for a token", "await `cancelled`");
         let clock = Clock::system();
         let deadline = clock.now().after(limit);
         with_parker(|parker, waker| {

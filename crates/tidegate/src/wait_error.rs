@@ -6,6 +6,7 @@ use std::fmt;
 
 use crate::handle::Handle;
 use crate::outcome::TaskError;
+use crate::refused::HOLDS_UP_A_RUNTIME;
 
 /// Why a wait ended without an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +91,7 @@ impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             WaitReason::InPoll => {
-                "a future is being polled on this thread, and a wait would hold up its runtime; \
-                 await the handle instead"
+                return write!(f, "{HOLDS_UP_A_RUNTIME}; await the handle instead (`.await`)");
             }
             WaitReason::WouldDeadlock => {
                 "the wait could never end (the task depends on the waiter), or would run more \

@@ -34,6 +34,19 @@ pub(crate) fn begin_queued(cell: CellRef, waker: &Waker) {
     let _ = (cell, waker);
 }
 
+/// False if a future of the pool is polled here that may not begin another on top of itself;
+/// `waker` is woken when it may.
+pub(crate) fn may_begin_here(core: &Core, waker: &Waker) -> bool {
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    let may = frames::with_poll(core.address(), |poll| {
+        poll.is_none_or(|poll| poll.may_begin_or_wish(waker))
+    });
+    #[cfg(not(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle)))))]
+    let may = true;
+    let _ = (core, waker);
+    may
+}
+
 /// Until there is an outcome, or the reason why there can't be one.
 pub(crate) fn wait(cell: CellRef, may_help: bool, depth: Depth) -> Result<(), WaitReason> {
     if frames::polls() {

@@ -1,18 +1,18 @@
 //! Futures of ours that are dropped halfway: at every await, before and after what they wait
-//! for has happened. Whatever they held is free again, and nobody else notices.
+//! for has happened. Whatever they held is free again, and nobody else notices. Those of pools on
+//! threads are in `async_drops_threads.rs`.
 #![cfg(feature = "tokio")]
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use futures_core::Stream;
-use tidegate::{Budget, Handle, MapError, Mode, Permit, Pool, Shutdown, Token, WhenFull};
+use futures_util::StreamExt;
+use tidegate::{Budget, MapError, Mode, Permit, Shutdown, Token, WhenFull};
 use tokio::sync::Mutex;
 
 mod async_kit;
@@ -128,6 +128,38 @@ fn hazard_68_a_caller_that_runs_its_task_is_dropped_at_every_await() {
         let now = world.pool.snapshot();
         assert_eq!(now.completed, 2 + u64::from(ready.is_some()), "{now}");
         assert_eq!(now.cancelled, now.on_caller - u64::from(ready.is_some()), "{now}");
+        world.check_whole().await;
+    });
+}
+
+/// As above, with a slot that must not stay behind, nor be given back twice.
+#[test]
+fn hazard_68_a_caller_that_runs_a_member_is_dropped_at_every_await() {
+    let scene = async || {
+        let mut world = World::full_with(1, WhenFull::CallerRuns).await;
+        let group = world.pool.group().limit(1).start::<()>();
+        world.group = Some(group.clone());
+        let (gate, work) = (Gate::new(), world.member());
+        let passes = gate.pass();
+        let future = Box::pin(async move {
+            let member = async move {
+                passes.await;
+                work.await
+            };
+            group.submit(member).await.unwrap();
+        });
+        let events = vec![nothing(), gate.opens(), world.gate.opens()];
+        Scene { world, future, events }
+    };
+    let at_once = |world: &World, ready| {
+        world.left(ready);
+        assert_eq!(world.group.as_ref().unwrap().unsettled(), 0, "its slot is still taken");
+    };
+    cut_everywhere(3, scene, at_once, async |world, ready| {
+        finish(world.pool.wait_idle()).await.unwrap();
+        let (now, ready) = (world.pool.snapshot(), u64::from(ready.is_some()));
+        assert_eq!(now.completed, 2 + ready, "{now}");
+        assert_eq!(now.cancelled, now.on_caller - ready, "{now}");
         world.check_whole().await;
     });
 }
@@ -293,8 +325,15 @@ impl Stream for UpTo {
 
 type Numbers = Pin<Box<dyn Stream<Item = Result<u32, MapError<()>>>>>;
 
+/// In order, or as they come.
+#[derive(Clone, Copy, Debug)]
+enum Gives {
+    InOrder,
+    AsCompleted,
+}
+
 /// A map over three numbers in a pool without room. Each item holds what counts the work.
-async fn mapped() -> (World, Numbers, Vec<Event>) {
+async fn mapped(gives: Gives) -> (World, Numbers, Vec<Event>) {
     let world = World::full().await;
     let (gate, held) = (Gate::new(), Arc::clone(&world.work.0));
     let each = [gate.clone(), gate.clone(), gate.clone()];
@@ -308,55 +347,63 @@ async fn mapped() -> (World, Numbers, Vec<Event>) {
     });
     let mut events = vec![nothing(), world.gate.opens()];
     events.extend(each.map(|gate| event(move || gate.0.add_permits(1))));
-    (world, Box::pin(map), events)
+    let map: Numbers = match gives {
+        Gives::InOrder => Box::pin(map),
+        Gives::AsCompleted => Box::pin(map.as_completed().map(|(_, item)| item)),
+    };
+    (world, map, events)
 }
 
-/// What `next` left behind is where it was.
+/// What `next` left behind is where it was. (One worker: they come in order either way.)
 #[test]
 fn hazard_68_the_next_of_a_map_is_dropped_at_every_await() {
-    let scene = async || {
-        let (world, map, events) = mapped().await;
-        let map = Rc::new(Mutex::new(map));
-        let own = Rc::clone(&map);
-        let future = Box::pin(async move {
-            let mut map = own.try_lock().unwrap();
-            next(map.as_mut()).await.unwrap().unwrap()
+    for gives in [Gives::InOrder, Gives::AsCompleted] {
+        let scene = async || {
+            let (world, map, events) = mapped(gives).await;
+            let map = Rc::new(Mutex::new(map));
+            let own = Rc::clone(&map);
+            let future = Box::pin(async move {
+                let mut map = own.try_lock().unwrap();
+                next(map.as_mut()).await.unwrap().unwrap()
+            });
+            Scene { world: (world, map), future, events }
+        };
+        let at_once = |(world, _): &(World, _), _| world.pool.snapshot().check().unwrap();
+        cut_everywhere(3, scene, at_once, async |(world, map), ready| {
+            let mut map = Rc::into_inner(map).expect("the future is gone").into_inner();
+            let mut found: Vec<u32> = ready.into_iter().collect();
+            while let Some(item) = finish(next(map.as_mut())).await {
+                found.push(item.unwrap());
+            }
+            assert_eq!(found, [1, 2, 3], "each once, and in order; {gives:?}");
+            drop(map);
+            world.check_whole().await;
         });
-        Scene { world: (world, map), future, events }
-    };
-    let at_once = |(world, _): &(World, _), _| world.pool.snapshot().check().unwrap();
-    cut_everywhere(3, scene, at_once, async |(world, map), ready| {
-        let mut map = Rc::into_inner(map).expect("the future is gone").into_inner();
-        let mut found: Vec<u32> = ready.into_iter().collect();
-        while let Some(item) = finish(next(map.as_mut())).await {
-            found.push(item.unwrap());
-        }
-        assert_eq!(found, [1, 2, 3], "each once, and in order");
-        drop(map);
-        world.check_whole().await;
-    });
+    }
 }
 
 /// It takes along what waits for room, and cancels the rest.
 #[test]
 fn hazard_68_a_map_is_dropped_at_every_await() {
-    let scene = async || {
-        let (world, mut map, events) = mapped().await;
-        let future = Box::pin(async move {
-            while let Some(item) = next(map.as_mut()).await {
-                item.unwrap();
-            }
+    for gives in [Gives::InOrder, Gives::AsCompleted] {
+        let scene = async || {
+            let (world, mut map, events) = mapped(gives).await;
+            let future = Box::pin(async move {
+                while let Some(item) = next(map.as_mut()).await {
+                    item.unwrap();
+                }
+            });
+            Scene { world, future, events }
+        };
+        let at_once = |world: &World, _| world.nobody_waits();
+        cut_everywhere(5, scene, at_once, async |world, ready| {
+            finish(world.pool.wait_idle()).await.unwrap();
+            let now = world.pool.snapshot();
+            assert_eq!(now.completed + now.cancelled, now.accepted, "{gives:?}: {now}");
+            assert!(ready.is_none() || now.completed == 5, "{gives:?}: {now}");
+            world.check_whole().await;
         });
-        Scene { world, future, events }
-    };
-    let at_once = |world: &World, _| world.nobody_waits();
-    cut_everywhere(5, scene, at_once, async |world, ready| {
-        finish(world.pool.wait_idle()).await.unwrap();
-        let now = world.pool.snapshot();
-        assert_eq!(now.completed + now.cancelled, now.accepted, "{now}");
-        assert!(ready.is_none() || now.completed == 5, "{now}");
-        world.check_whole().await;
-    });
+    }
 }
 
 #[test]
@@ -515,80 +562,5 @@ fn hazard_19_a_shutdown_is_dropped_at_every_await_and_goes_on() {
             assert_eq!(Arc::strong_count(&work.0), 1, "somebody still has the work");
             assert_eq!(Arc::strong_count(&gate.0), 1, "a task was never dropped");
         });
-    }
-}
-
-// ---------------------------------------------------------------- pools on threads
-
-/// A pool on a thread that is held, and what lets it go.
-struct Held {
-    pool: Pool,
-    work: Drops,
-}
-
-impl Held {
-    /// One task runs until the event, which comes back when that is over.
-    fn new() -> (Held, Handle<u32>, Event) {
-        let pool = Pool::builder("threads").workers(1).queue(2).on_unobserved(|_| ());
-        let (pool, work) = (pool.build().unwrap(), Drops::default());
-        let (go, word) = mpsc::channel();
-        let (counted, own) = (work.clone(), pool.clone());
-        let task = move || {
-            let _counted = counted;
-            word.recv().unwrap();
-            7
-        };
-        let handle = pool.submit(task).unwrap();
-        let goes = event(move || {
-            go.send(()).unwrap();
-            let deadline = Instant::now() + LONG;
-            while own.snapshot().completed == 0 {
-                assert!(Instant::now() < deadline, "it never ends");
-                std::thread::yield_now();
-            }
-        });
-        (Held { pool, work }, handle, goes)
-    }
-
-    async fn check_whole(self, how: Option<Shutdown>) {
-        let Held { pool, work } = self;
-        if how.is_none() {
-            assert_eq!(finish(pool.submit(|| 5).unwrap()).await.unwrap(), 5);
-        }
-        let how = how.unwrap_or(Shutdown::light());
-        let report = finish(pool.shutdown_async(how)).await.unwrap();
-        assert!(report.is_success(), "{report}");
-        pool.assert_drained();
-        drop(pool);
-        assert_eq!(work.0.load(SeqCst), 1, "dropped once");
-        assert_eq!(Arc::strong_count(&work.0), 1, "somebody still has the work");
-    }
-}
-
-#[test]
-fn hazard_68_a_wait_for_a_task_on_a_thread_is_dropped_at_every_await() {
-    let scene = async || {
-        let (world, handle, goes) = Held::new();
-        let future = Box::pin(async move { assert_eq!(handle.await.unwrap(), 7) });
-        Scene { world, future, events: vec![nothing(), goes] }
-    };
-    let at_once = |world: &Held, _| world.pool.snapshot().check().unwrap();
-    cut_everywhere(2, scene, at_once, async |world, _| world.check_whole(None).await);
-}
-
-#[test]
-fn hazard_19_a_shutdown_of_threads_is_dropped_at_every_await_and_goes_on() {
-    for how in endings().into_iter().take(3) {
-        let scene = async || {
-            let (world, handle, goes) = Held::new();
-            let running = || world.pool.snapshot().running == 1;
-            until("it runs", running).await;
-            handle.detach();
-            let closing = world.pool.shutdown_async(how);
-            let future = Box::pin(async move { drop(closing.await.unwrap()) });
-            Scene { world, future, events: vec![nothing(), goes] }
-        };
-        let at_once = |world: &Held, _| world.pool.snapshot().check().unwrap();
-        cut_everywhere(2, scene, at_once, async |world, _| world.check_whole(Some(how)).await);
     }
 }

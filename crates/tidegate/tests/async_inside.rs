@@ -3,13 +3,13 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tidegate::{
-    AsyncPool, Budget, Handle, Inside, Pool, Reason, Shutdown, ShutdownError, TaskError, Verdict,
-    WaitError, WaitReason, WhenFull,
+    AsyncPool, Budget, GroupError, Handle, Inside, Pool, Reason, Shutdown, ShutdownError,
+    TaskError, Token, Verdict, WaitError, WaitReason, WhenFull, shutdown_in_order,
 };
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
@@ -48,25 +48,182 @@ fn inside_a_task_a_full_queue_refuses_rather_than_wait() {
     });
 }
 
-#[test]
-fn hazard_71_blocking_calls_inside_a_poll_are_errors_that_name_the_async_call() {
+/// What `calls` says inside a poll of a pool of two, beside a thread pool without room.
+fn inside_a_poll<F>(calls: fn(AsyncPool, Pool) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     on_each(|| async {
         let pool = quiet("polls").workers(2).build_async().unwrap();
-        let threads = Pool::builder("threads").workers(1).queue(1).build().unwrap();
-        let (own, other) = (pool.clone(), threads.clone());
-        let task = pool.submit(async move {
-            let handle = own.submit(pending::<()>()).await.unwrap();
-            let Err(WaitError::NoOutcome { reason, handle }) = handle.wait() else { panic!() };
-            assert_eq!(reason, WaitReason::InPoll);
-            assert!(reason.to_string().contains("await the handle"));
-            handle.cancel();
-            assert_eq!(other.wait_idle(), Err(ShutdownError::InPoll));
-            let held = Budget::new("one", 1);
-            let _all = held.acquire(1).unwrap();
-            assert!(held.acquire(1).is_err());
-        });
-        task.await.unwrap().await.unwrap();
+        let threads = Pool::builder("threads").workers(1).queue(1).on_unobserved(|_| ());
+        let threads = threads.build().unwrap();
+        let (go, word) = mpsc::channel::<()>();
+        threads.spawn(move || _ = word.recv()).unwrap();
+        while threads.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        threads.try_spawn(|| ()).unwrap();
+        let task = pool.submit(calls(pool.clone(), threads.clone())).await.unwrap();
+        task.await.unwrap();
+        drop(go);
+        pool.shutdown(Shutdown::default()).await.unwrap();
         threads.shutdown_async(Shutdown::default()).await.unwrap();
+    });
+}
+
+/// What happened, to what, and what to call instead.
+fn names(error: impl ToString, instead: &str) {
+    let text = error.to_string();
+    let why = "a future is being polled on this thread, and a wait would hold up its runtime";
+    assert!(text.contains(why) && text.contains(instead), "{text}");
+}
+
+#[test]
+fn hazard_71_a_wait_for_a_handle_names_the_await() {
+    inside_a_poll(|own, threads| async move {
+        let handle = own.submit(pending::<()>()).await.unwrap();
+        let Err(WaitError::NoOutcome { reason, mut handle }) = handle.wait() else { panic!() };
+        assert_eq!(reason, WaitReason::InPoll);
+        names(reason, "await the handle");
+        assert!(handle.wait_timeout(LONG).is_none(), "it does not wait");
+        let Err(WaitError::NoOutcome { reason, handle }) = handle.cancel_on_drop().wait() else {
+            panic!("of a future");
+        };
+        names(reason, "await the handle");
+        handle.cancel();
+        // A queued task of a pool on threads.
+        threads.resize(2).unwrap();
+        let (go, word) = mpsc::channel();
+        let handle = threads.submit_async(move || word.recv().unwrap()).await.unwrap();
+        let Err(WaitError::NoOutcome { reason, handle }) = handle.wait() else { panic!() };
+        names(reason, "await the handle");
+        go.send(7).unwrap();
+        assert_eq!(handle.await.unwrap(), 7);
+    });
+}
+
+#[test]
+fn hazard_71_a_submit_to_a_full_pool_names_the_async_one() {
+    inside_a_poll(|_, threads| async move {
+        names(threads.submit(|| ()).unwrap_err(), "await `submit_async`");
+        names(threads.submit_result(|| Ok::<_, ()>(())).unwrap_err(), "await `submit_async`");
+        names(threads.submit_timeout(LONG, || ()).unwrap_err(), "await `submit_async`");
+        names(threads.spawn(|| ()).unwrap_err(), "await `submit_async`");
+        names(threads.spawn_all([|| ()]).unwrap_err(), "await `submit_async`");
+        let task = threads.task("named").wait_at_most(LONG);
+        names(task.submit(|_| ()).unwrap_err(), "await `submit_async`");
+        let group = threads.group().start::<()>();
+        names(group.submit(|_| Ok(())).unwrap_err(), "await `submit_async`");
+        let mut stream = threads.stream::<(), ()>(1);
+        names(stream.submit_result(|| Ok(())).unwrap_err(), "await `submit_async`");
+        let none = Budget::new("none", 1);
+        let _permit = none.try_acquire(1).unwrap();
+        let task = threads.task("dear").budget(&none, 1);
+        names(task.submit(|_| ()).unwrap_err(), "await `submit_async`");
+        let other = quiet("other").workers(1).queue(1).build_async().unwrap();
+        other.try_spawn(pending()).unwrap();
+        while other.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        other.try_spawn(pending()).unwrap();
+        let refused = other.submit_blocking(async { 7 }).unwrap_err();
+        assert_eq!(refused.reason(), Reason::WouldDeadlock);
+        names(&refused, "(of an `AsyncPool`: `submit`)");
+        assert_eq!(refused.into_work().await, 7);
+        other.shutdown(Shutdown::hard()).await.unwrap();
+    });
+}
+
+/// The async one would be refused, too.
+#[test]
+fn r8_a_refusal_by_its_own_pool_does_not_name_the_async_call() {
+    on_each(|| async {
+        let pool = quiet("own").workers(1).queue(1).build_async().unwrap();
+        let own = pool.clone();
+        let task = pool.submit(async move {
+            own.try_spawn(async {}).unwrap();
+            own.submit_blocking(async {}).unwrap_err().to_string()
+        });
+        let text = task.await.unwrap().await.unwrap();
+        assert!(text.contains("a task of its own must not wait for it"), "{text}");
+    });
+}
+
+#[test]
+fn hazard_71_a_wait_for_a_group_names_the_async_one() {
+    inside_a_poll(|own, threads| async move {
+        threads.resize(2).unwrap();
+        let (go, word) = mpsc::channel::<()>();
+        let group = threads.group().limit(1).start::<&str>();
+        let waits = move |_: &_| {
+            _ = word.recv();
+            Ok(())
+        };
+        group.submit_async(waits).await.unwrap();
+        assert!(matches!(group.wait(), Err(GroupError::InPoll)));
+        names(group.wait().unwrap_err(), "await `wait_async`");
+        names(group.submit(|_| Ok(())).unwrap_err(), "await `submit_async`");
+        drop(go);
+        group.wait_async().await.unwrap();
+
+        let group = own.group().start::<&str>();
+        group.submit(pending()).await.unwrap();
+        names(group.wait_blocking().unwrap_err(), "(of an `AsyncGroup`: `wait`)");
+        group.cancel();
+        group.wait().await.unwrap();
+    });
+}
+
+#[test]
+fn hazard_71_a_wait_for_a_pool_names_the_async_one() {
+    inside_a_poll(|_, threads| async move {
+        let other = quiet("other").workers(1).build_async().unwrap();
+        for error in [
+            threads.wait_idle().unwrap_err(),
+            threads.wait_idle_timeout(LONG).unwrap_err(),
+            threads.shutdown(Shutdown::default()).unwrap_err(),
+            other.wait_idle_blocking().unwrap_err(),
+            other.shutdown_blocking(Shutdown::default()).unwrap_err(),
+        ] {
+            assert_eq!(error, ShutdownError::InPoll);
+            names(error, "`shutdown_async` or `wait_idle_async`");
+            names(error, "(of an `AsyncPool`: `shutdown`, `wait_idle`)");
+        }
+        let in_order = shutdown_in_order(&[&threads], LONG);
+        names(in_order.into_iter().next().unwrap().unwrap_err(), "`shutdown_async`");
+        other.shutdown(Shutdown::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn hazard_71_an_acquire_names_the_async_one() {
+    inside_a_poll(|_, _| async {
+        let one = Budget::new("one", 1);
+        let permit = one.acquire(1).expect("it need not wait");
+        for error in [one.acquire(1).unwrap_err(), one.acquire_timeout(1, LONG).unwrap_err()] {
+            assert_eq!(error.reason(), Reason::WouldDeadlock);
+            names(error, "await `acquire_async`");
+        }
+        drop(permit);
+        drop(one.acquire_async(1).await.unwrap());
+    });
+}
+
+#[test]
+fn hazard_71_maps_and_slices_say_where_to_read_them() {
+    inside_a_poll(|_, threads| async move {
+        threads.resize(2).unwrap();
+        names(threads.map_slice(&[1, 2], |n| n + 1).unwrap_err(), "`spawn_blocking`");
+        let later = Token::new();
+        let own = later.clone();
+        let mut map = threads.map([1, 2, 3], move |n| {
+            own.wait();
+            n
+        });
+        let error = map.find_map(Result::err).expect("it is not there at once").to_string();
+        assert!(error.contains("a poll of a future"), "{error}");
+        assert!(error.contains("`AsyncPool::map`"), "{error}");
+        later.cancel();
     });
 }
 
@@ -123,18 +280,23 @@ fn hazard_71_what_has_no_error_to_give_panics_before_it_begins() {
             let tasks = [|| Ok::<_, &str>(())];
             Pool::builder("batch").workers(1).run_batch(tasks, Shutdown::light()).is_ok()
         });
-        for message in [
-            panic_of(scope.await.unwrap().await),
-            panic_of(stream.await.unwrap().await),
-            panic_of(batch.await.unwrap().await),
+        let token = pool.submit(async { Token::new().wait() });
+        for (message, instead) in [
+            (panic_of(scope.await.unwrap().await), "call it in `spawn_blocking`"),
+            (panic_of(stream.await.unwrap().await), "await `next_async`"),
+            (panic_of(batch.await.unwrap().await), "call it in `spawn_blocking`"),
+            (panic_of(token.await.unwrap().await), "await `cancelled`"),
         ] {
             assert!(message.contains("blocks its thread"), "{message}");
+            assert!(message.contains(instead), "{message}");
         }
+        let cancelled = pool.submit(async {
+            let token = Token::new();
+            token.cancel();
+            token.wait(); // nothing to wait for
+        });
+        cancelled.await.unwrap().await.unwrap();
         assert_eq!(ran.load(SeqCst), 0, "before its body");
-        // With an error to give there is no panic.
-        let other = threads.clone();
-        let slice = pool.submit(async move { other.map_slice(&[1, 2], |n| n + 1).unwrap_err() });
-        assert_eq!(slice.await.unwrap().await.unwrap().refused, Some(Reason::WouldDeadlock));
         threads.shutdown_async(Shutdown::default()).await.unwrap();
         pool.shutdown(Shutdown::default()).await.unwrap();
     });

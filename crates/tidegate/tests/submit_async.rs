@@ -1,55 +1,24 @@
 //! Thread pools from async code: room is awaited, on any runtime.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use tidegate::{
     Budget, Builder, Clock, Inside, Pool, Reason, Refused, Shutdown, TaskError, Token, WhenFull,
 };
 
+#[path = "support/block_on.rs"]
+mod block_on;
 #[path = "support/gate.rs"]
 mod gate;
+use block_on::*;
 use gate::Gate;
 
 /// As a hang detector only.
 const LONG: Duration = Duration::from_secs(60);
-
-/// The smallest executor there is.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread, AtomicBool);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.1.store(true, SeqCst);
-            self.0.unpark();
-        }
-    }
-    let woken = Arc::new(Unpark(thread::current(), AtomicBool::new(true)));
-    let waker = Waker::from(Arc::clone(&woken));
-    let mut future = pin!(future);
-    loop {
-        if woken.1.swap(false, SeqCst)
-            && let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker))
-        {
-            return value;
-        }
-        thread::park();
-    }
-}
-
-fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn wait_until(what: impl Fn() -> bool) {
-    while !what() {
-        thread::yield_now();
-    }
-}
 
 /// One worker that waits at the gate, and a full queue of one.
 fn full(when_full: WhenFull) -> (Pool, Gate) {

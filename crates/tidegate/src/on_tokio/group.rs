@@ -6,21 +6,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::nest::may_begin_here;
 use super::offer;
 use super::pool::AsyncPool;
 use super::work::{Member, Outcome};
 use crate::admission::Patience;
 use crate::budget::Budget;
-use crate::core::Core;
 use crate::frames;
 use crate::group::{GroupSettings, Started, group_settings};
 use crate::group_error::GroupError;
 use crate::handle::Handle;
-use crate::members::Members;
-use crate::refused::{Reason, Refused};
+use crate::refused::Refused;
+use crate::slot::Slot;
 use crate::token::Token;
-use crate::wake_ups::WakeUps;
 
 /// Settings of an [`AsyncGroup`], from [`AsyncPool::group`].
 #[derive(Debug)]
@@ -86,16 +83,13 @@ impl<E: Send + 'static> AsyncGroup<E> {
         async move {
             let Started { pool, members, wants } = &*self.started;
             let core = pool.core();
-            let (key, patience) = match enter(core, members).await {
-                Ok(entered) => entered,
+            let slot = match Slot::awaited(core, members).await {
+                Ok(slot) => slot,
                 Err(reason) => return Err(core.refuse(members.name, reason, future)),
             };
-            let slot = Slot(Some((members, key)));
-            let offer = members.offer(key, patience, wants);
             let work = Member { group: members.number, work: Outcome(future) };
-            let handle = offer::submit(Arc::clone(core), work, offer).await?;
-            slot.keep();
-            members.accepted(key, handle);
+            let handle = offer::submit(Arc::clone(core), work, slot.offer(wants)).await?;
+            slot.accepted(handle);
             Ok(())
         }
     }
@@ -106,18 +100,31 @@ impl<E: Send + 'static> AsyncGroup<E> {
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
     {
+        self.add(future, Patience::Try)
+    }
+
+    /// As [`submit`](AsyncGroup::submit), for a thread that may block. Inside a poll that a pool
+    /// runs it never waits: `WouldDeadlock`.
+    pub fn submit_blocking<F>(&self, future: F) -> Result<(), Refused<F>>
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        self.add(future, Patience::Fork)
+    }
+
+    fn add<F>(&self, future: F, patience: Patience) -> Result<(), Refused<F>>
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
         let Started { pool, members, wants } = &*self.started;
         let core = pool.core();
-        let (key, patience) = match members.try_enter(core, Patience::Try) {
-            Ok(entered) => entered.expect("it refuses rather than wait"),
+        let slot = match Slot::take(core, members, patience) {
+            Ok(slot) => slot,
             Err(reason) => return Err(core.refuse(members.name, reason, future)),
         };
-        let slot = Slot(Some((members, key)));
-        let offer = members.offer(key, patience, wants);
         let work = Member { group: members.number, work: Outcome(future) };
-        let cell = core.try_future(work, true, offer)?;
-        slot.keep();
-        members.accepted(key, Handle::new(cell, false));
+        let cell = core.future_blocking(work, true, slot.offer(wants))?;
+        slot.accepted(Handle::new(cell, false));
         Ok(())
     }
 
@@ -151,44 +158,14 @@ impl<E: Send + 'static> AsyncGroup<E> {
         poll_fn(|cx| members.roll.poll_wait(pool.core(), cx.waker())).await;
         members.conclude()
     }
-}
 
-/// Waits for a slot.
-async fn enter<E: Send + 'static>(
-    core: &Arc<Core>,
-    members: &Members<E>,
-) -> Result<(u64, Patience), Reason> {
-    let mut wake_ups = None;
-    poll_fn(|cx| {
-        // Before the look: what changes after it wakes us.
-        let (token, until) = (Some(&members.token), members.deadline);
-        WakeUps::set(&mut wake_ups, core, token, until, cx.waker());
-        members.roll.wait_for_room(cx.waker());
-        // Inside, beyond the limit, it begins on top of its submitter: when that may be.
-        let forks = may_begin_here(core, cx.waker());
-        let patience = if forks { Patience::Fork } else { Patience::Room };
-        match members.try_enter(core, patience) {
-            Ok(Some((key, Patience::Inline))) => Poll::Ready(Ok((key, Patience::Inline))),
-            Ok(Some((key, _))) => Poll::Ready(Ok((key, Patience::Fork))),
-            Ok(None) => Poll::Pending,
-            Err(reason) => Poll::Ready(Err(reason)),
-        }
-    })
-    .await
-}
-
-/// A slot of the group, given back unless its task was accepted.
-struct Slot<'m, E>(Option<(&'m Members<E>, u64)>);
-
-impl<E> Slot<'_, E> {
-    fn keep(mut self) {
-        self.0 = None;
-    }
-}
-
-impl<E> Drop for Slot<'_, E> {
-    fn drop(&mut self) {
-        self.0.into_iter().for_each(|(members, key)| members.forget(key));
+    /// As [`wait`](AsyncGroup::wait), for a thread that may block. Inside a poll that a pool runs
+    /// it never waits: [`InPoll`](GroupError::InPoll).
+    ///
+    /// # Panics
+    /// As `wait`.
+    pub fn wait_blocking(&self) -> Result<(), GroupError<E>> {
+        self.started.wait()
     }
 }
 

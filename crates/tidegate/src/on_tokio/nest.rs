@@ -24,6 +24,7 @@ use crate::settle::RunEnv;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::token::{Listener, Registration};
+use crate::waiting::may_begin_here;
 
 #[derive(Default)]
 pub(crate) struct Nest {
@@ -378,12 +379,6 @@ pub(super) async fn until_it_may_begin(core: &Core, mut waits: impl FnMut()) {
         Poll::Pending
     })
     .await;
-}
-
-/// False if a task of the pool is polled here that may not begin another on top of itself;
-/// `waker` is woken when it may.
-pub(super) fn may_begin_here(core: &Core, waker: &Waker) -> bool {
-    frames::with_poll(core.address(), |poll| poll.is_none_or(|poll| poll.may_begin_or_wish(waker)))
 }
 
 impl Core {

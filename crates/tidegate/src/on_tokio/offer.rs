@@ -85,14 +85,9 @@ impl Core {
         self: &Arc<Self>,
         work: B,
         handle: bool,
-        mut offer: Offer<'_>,
+        offer: Offer<'_>,
     ) -> Taken<B> {
-        offer.patience = Patience::Try;
-        if offer.wants.is_some() {
-            let held = self.hold(work, &mut offer)?;
-            return self.offer_here(held, handle, offer);
-        }
-        self.offer_here(work, handle, offer)
+        self.future_blocking(work, handle, Offer { patience: Patience::Try, ..offer })
     }
 
     /// Offers a future from a thread that may block.

@@ -1,9 +1,8 @@
 //! Pools of futures as their users see them.
 
 use std::fmt::{self, Display};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::driver::Runtime;
@@ -20,7 +19,7 @@ use crate::handle::Handle;
 use crate::ids::{TaskId, WorkerId};
 use crate::job::Told;
 use crate::panics::quietly;
-use crate::pool::{Pool, ShutdownFuture, may_wait};
+use crate::pool::{Pool, ShutdownFuture};
 use crate::refused::Refused;
 use crate::report::Shutdown;
 use crate::report::{Report, ShutdownError};
@@ -227,14 +226,12 @@ impl AsyncPool {
     /// Ready once everything accepted is settled and every callback has returned. An error in a
     /// task of the pool: it would wait for itself.
     pub async fn wait_idle(&self) -> Result<(), ShutdownError> {
-        let core = Arc::clone(self.core());
-        may_wait(&core)?;
-        let watching = core.watch.begin();
-        poll_fn(|cx| {
-            watching.leave(cx.waker());
-            if core.is_idle() { Poll::Ready(Ok(())) } else { Poll::Pending }
-        })
-        .await
+        self.pool.wait_idle_async().await
+    }
+
+    /// As [`wait_idle`](AsyncPool::wait_idle), for a thread that may block.
+    pub fn wait_idle_blocking(&self) -> Result<(), ShutdownError> {
+        self.pool.wait_idle()
     }
 
     /// Ends the pool; see [`Pool::shutdown`]. It begins when this is called, and dropping the

@@ -13,7 +13,7 @@ use super::pool::AsyncPool;
 use super::work::Outcome;
 use crate::completed::{InFlight, Settled};
 use crate::refused::{Reason, Refused};
-use crate::stream::{Completion, collect};
+use crate::stream::{Completion, Completions, collect};
 use crate::task::Offer;
 
 impl AsyncPool {
@@ -84,6 +84,14 @@ impl<T: Send + 'static, E: Send + 'static> Stream for AsyncCompletions<T, E> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.in_flight.begin_queued(cx.waker());
         self.in_flight.poll_next(cx).map(|found| found.map(collect))
+    }
+}
+
+/// As that of a pool of futures.
+impl<T: Send + 'static, E: Send + 'static, S: 'static> Stream for Completions<T, E, S> {
+    type Item = Completion<T, E>;
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Completions::poll_next(&mut self, cx)
     }
 }
 

@@ -3,6 +3,7 @@
 //! A scene is a future and the events that bring it to its end. It is played again and again,
 //! each time one act longer: poll, event, poll, event … and then the future is dropped. All of
 //! it happens on one thread, in paused time.
+#![allow(dead_code, reason = "each file uses its part")]
 
 use std::collections::VecDeque;
 use std::future::Future;
