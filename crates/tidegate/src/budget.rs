@@ -131,8 +131,9 @@ impl Budget {
         Acquire { budget: self.clone(), weight, place: None }
     }
 
-    /// Makes it larger or smaller, at once; of a rate, the burst: how fast it refills stays. Smaller than what is held: nothing is given until
-    /// enough has come back. Those who wait for more than there is now are refused.
+    /// Makes it larger or smaller, at once; of a rate, the burst: how fast it refills stays.
+    /// Smaller than what is held: nothing is given until enough has come back. Those who wait
+    /// for more than there is now are refused.
     pub fn resize(&self, capacity: u64) {
         self.pot.resize(capacity);
     }

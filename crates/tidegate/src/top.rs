@@ -2,6 +2,8 @@
 //!
 //! A frame is text, made of two snapshots of each pool; `terminal.rs` draws it once a second.
 
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod picture;
 #[cfg(all(target_os = "linux", not(tidegate_portable)))]
 mod terminal;
 #[cfg(not(all(target_os = "linux", not(tidegate_portable))))]
@@ -65,16 +67,11 @@ impl Top {
         self.pools.retain_mut(|(core, before)| {
             let Some(core) = core.upgrade() else { return false };
             let now = core.snapshot();
-            body.push('\n');
-            for line in draw(&now, before) {
-                body.extend(line.chars().flat_map(visible).take(width));
-                body.push('\n');
-            }
+            add_pool(&mut body, &now, before, width);
             *before = now;
             true
         });
-        let (count, s) = (self.pools.len(), if self.pools.len() == 1 { "" } else { "s" });
-        format!("tidegate top, {count} pool{s}\n{body}")
+        with_title(self.pools.len(), &body)
     }
 
     /// As of the last frame.
@@ -87,6 +84,19 @@ impl Top {
 impl std::fmt::Debug for Top {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Top").field("pools", &self.pools.len()).finish_non_exhaustive()
+    }
+}
+
+fn with_title(pools: usize, body: &str) -> String {
+    let s = if pools == 1 { "" } else { "s" };
+    format!("tidegate top, {pools} pool{s}\n{body}")
+}
+
+fn add_pool(body: &mut String, now: &Snapshot, before: &Snapshot, width: usize) {
+    body.push('\n');
+    for line in draw(now, before) {
+        body.extend(line.chars().flat_map(visible).take(width));
+        body.push('\n');
     }
 }
 

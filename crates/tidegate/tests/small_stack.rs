@@ -50,7 +50,7 @@ fn all_that_is_ours(bytes: usize) {
     let mut items = [1, 2, 3];
     pool.scope(|s| {
         items.iter_mut().for_each(|item| {
-            let _ = s.submit(move || *item += 1).unwrap();
+            s.spawn(move || *item += 1).unwrap();
         })
     });
     assert_eq!(items, [2, 3, 4]);
