@@ -157,7 +157,12 @@ impl<G: Ground> World<G> {
             let waiter = self.on_callers.remove(n - line - at_budget);
             drop(waiter.submission);
             assert_eq!(waiter.fate.drops(), 1, "its task goes with it");
-            self.settles(waiter.task, Settles::Cancelled);
+            // Its group does not call that a failure: whoever drops it knows.
+            let how = match waiter.task.group {
+                Some(_) => Settles::CancelledByGroup,
+                None => Settles::Cancelled,
+            };
+            self.settles(waiter.task, how);
         }
     }
 
