@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{
-    Builder, Clock, Group, Handle, ManualClock, Pool, Reason, Report, Shutdown, WaitError,
+    Builder, Clock, Group, Handle, ManualClock, Pool, Reason, Report, Shutdown, WaitError, WhenFull,
 };
 
 mod property_model;
@@ -41,14 +41,14 @@ impl Ground for Threads {
     fn try_submit(
         pool: &Pool,
         script: Script,
-        limits: Option<(Duration, Duration)>,
+        terms: &Terms,
     ) -> Result<Handle<u32, &'static str>, Reason> {
         let fate = script.fate();
-        let Some((queue, run)) = limits else {
+        if terms.limits.is_none() && terms.budget.is_none() {
             let offered = pool.try_submit_result(move || script.block());
             return offered.map_err(|refused| fate.given_back(refused));
-        };
-        let task = pool.task("limited").timeout(run).queue_timeout(queue);
+        }
+        let task = on_terms!(pool.task("on terms"), terms);
         let offered = task.try_submit_result(move |_| script.block());
         offered.map_err(|refused| fate.given_back(refused))
     }
@@ -102,6 +102,7 @@ proptest! {
         steps in prop::collection::vec(step(), 0..24),
         ending in ending(),
     ) {
-        play::<Threads>(workers, queue, steps, ending);
+        // Nobody waits here, and `try_submit` asks no policy.
+        play::<Threads>((workers, queue, WhenFull::Wait), steps, ending);
     }
 }

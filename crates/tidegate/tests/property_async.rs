@@ -1,5 +1,6 @@
 //! The same interleavings on pools of futures, and what only futures can do: a submission that
-//! is dropped while it waits, a limit that drops a task, a cancel that does.
+//! waits, or does what another policy says, and is dropped meanwhile; a limit that drops a task, a
+//! cancel that does.
 #![cfg(feature = "tokio")]
 
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tidegate::{
     AsyncGroup, AsyncPool, Builder, Clock, Handle, ManualClock, Pool, Reason, Report, Shutdown,
-    ShutdownFuture, Token,
+    ShutdownFuture,
 };
 use tokio::runtime::{self, Runtime};
 
@@ -109,13 +110,10 @@ impl<F: Flavour> Ground for Futures<F> {
     fn try_submit(
         pool: &AsyncPool,
         script: Script,
-        limits: Option<(Duration, Duration)>,
+        terms: &Terms,
     ) -> Result<Handle<u32, &'static str>, Reason> {
-        let (fate, task) = (script.fate(), pool.task("tried"));
-        let task = match limits {
-            None => task,
-            Some((queue, run)) => task.timeout(run).queue_timeout(queue),
-        };
+        let fate = script.fate();
+        let task = on_terms!(pool.task("tried"), terms);
         let offered = task.try_submit_result(move |_| script.wait());
         offered.map_err(|refused| fate.given_back(refused))
     }
@@ -124,16 +122,11 @@ impl<F: Flavour> Ground for Futures<F> {
         self.drive(handle)
     }
 
-    fn line_up(
-        pool: &AsyncPool,
-        script: Script,
-        patience: Option<Duration>,
-        token: &Token,
-    ) -> Option<Submission> {
-        let (pool, token, fate) = (pool.clone(), token.clone(), script.fate());
+    fn line_up(pool: &AsyncPool, script: Script, terms: Terms) -> Option<Submission> {
+        let (pool, fate) = (pool.clone(), script.fate());
         Some(Box::pin(async move {
-            let task = pool.task("lines up").cancel_with(&token);
-            let task = match patience {
+            let task = on_terms!(pool.task("lines up").cancel_with(&terms.token), terms);
+            let task = match terms.patience {
                 None => task,
                 Some(patience) => task.wait_at_most(patience),
             };
@@ -188,10 +181,11 @@ proptest! {
     fn a1_any_interleaving_of_futures_comes_to_rest_where_the_model_does(
         workers in 1..4usize,
         queue in 1..6usize,
+        policy in policy(),
         steps in prop::collection::vec(step(), 0..32),
         ending in ending(),
     ) {
-        play::<Futures<Paused>>(workers, queue, steps, ending);
+        play::<Futures<Paused>>((workers, queue, policy), steps, ending);
     }
 }
 
@@ -203,9 +197,10 @@ proptest! {
     fn a1_the_same_on_a_runtime_of_several_threads(
         workers in 1..4usize,
         queue in 1..6usize,
+        policy in policy(),
         steps in prop::collection::vec(step(), 0..32),
         ending in ending(),
     ) {
-        play::<Futures<Multi>>(workers, queue, steps, ending);
+        play::<Futures<Multi>>((workers, queue, policy), steps, ending);
     }
 }

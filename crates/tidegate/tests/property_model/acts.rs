@@ -15,36 +15,30 @@ impl<G: Ground> World<G> {
         let (script, end, begun) = Script::new(number, fate);
         group.into_iter().for_each(|group| self.teams[group].open += 1);
         let (handle, told, run_limit, until) = (None, false, None, None);
-        let open = Open { handle, end, number, group, told, run_limit, until, begun };
+        let weight = 0;
+        let open = Open { handle, end, number, group, weight, told, run_limit, until, begun };
         (script, open)
     }
 
-    pub(super) fn submit(&mut self, limits: Option<(u64, u64)>) {
+    pub(super) fn submit(&mut self, limits: Option<(u64, u64)>, weight: u64) {
         let (script, open) = self.script(None);
         let millis = Duration::from_millis;
-        let times = limits.map(|(queue, run)| (millis(queue), millis(run)));
-        match G::try_submit(&self.pool, script, times) {
+        let limits_of_it = limits.map(|(queue, run)| (millis(queue), millis(run)));
+        let terms = Terms { limits: limits_of_it, ..self.terms(weight) };
+        let expected = self.refusal(weight, None);
+        match G::try_submit(&self.pool, script, &terms) {
             Ok(handle) => {
-                assert!(!self.closed, "a closed pool accepted");
+                assert_eq!(expected, None, "accepted");
+                self.in_use += weight;
                 let until = limits.map(|(queue, _)| self.now + queue);
                 let run_limit = limits.map(|(_, run)| run);
-                self.accepted(Open { handle: Some(handle), run_limit, until, ..open });
+                self.accepted(Open { handle: Some(handle), weight, run_limit, until, ..open });
             }
-            Err(reason) => self.refused_at_once(reason, None),
-        }
-    }
-
-    pub(super) fn refused_at_once(&mut self, reason: Reason, group: Option<usize>) {
-        match reason {
-            Reason::Closed => assert!(self.closed),
-            Reason::Full => {
-                let slot = group.is_none_or(|group| self.teams[group].open <= GROUP_LIMIT);
-                let room = self.waiting.len() < self.queue;
-                assert!(!(slot && room), "refused although there is room");
+            Err(reason) => {
+                assert_eq!(expected, Some(reason), "refused");
+                self.refused(reason, None);
             }
-            other => panic!("refused for {other:?}"),
         }
-        self.refused(reason, group);
     }
 
     /// The one that takes members; those before it were cancelled.
@@ -55,66 +49,17 @@ impl<G: Ground> World<G> {
     pub(super) fn submit_member(&mut self) {
         let team = self.team();
         let (script, open) = self.script(Some(team));
+        let expected = self.refusal(0, Some(team));
         match G::try_member(&self.teams[team].group, script) {
             Ok(()) => {
-                assert!(!self.closed, "a closed pool accepted");
-                assert!(self.teams[team].open <= GROUP_LIMIT, "one too many in the group");
+                assert_eq!(expected, None, "accepted");
                 self.accepted(open);
             }
-            Err(reason) => self.refused_at_once(reason, Some(team)),
-        }
-    }
-
-    pub(super) fn line_up(&mut self, patience: Option<u64>) {
-        let (script, task) = self.script(None);
-        let (fate, token) = (script.fate(), Token::new());
-        let until = patience.map(|patience| self.now + patience);
-        let patience = patience.map(Duration::from_millis);
-        if let Some(submission) = G::line_up(&self.pool, script, patience, &token) {
-            let submission = Sleeper::new(submission);
-            self.line.push_back(InLine { submission, token, until, fate, task });
-        }
-    }
-
-    /// Only for room: a wait for a slot would be no part of the line.
-    pub(super) fn line_up_member(&mut self) {
-        let team = self.team();
-        if self.teams[team].open >= GROUP_LIMIT {
-            return;
-        }
-        let (script, task) = self.script(Some(team));
-        let fate = script.fate();
-        match G::line_up_member(&self.teams[team].group, script) {
-            // Its token is the group's, so this one says whether that was cancelled.
-            Some(submission) => {
-                let (submission, token, until) = (Sleeper::new(submission), Token::new(), None);
-                self.line.push_back(InLine { submission, token, until, fate, task });
-                // It takes its slot with the first poll.
-                self.poll_line();
+            Err(reason) => {
+                assert_eq!(expected, Some(reason), "refused");
+                self.refused(reason, Some(team));
             }
-            None => self.teams[team].open -= 1,
         }
-    }
-
-    pub(super) fn leave(&mut self, n: usize) {
-        if self.line.is_empty() {
-            return;
-        }
-        let waiter = self.line.remove(n % self.line.len()).expect("within");
-        self.leaves(waiter);
-    }
-
-    pub(super) fn leaves(&mut self, waiter: InLine) {
-        assert_eq!(waiter.fate.drops(), 0);
-        drop(waiter.submission);
-        assert_eq!(waiter.fate.drops(), 1, "it takes its work along");
-        waiter.task.group.into_iter().for_each(|group| self.teams[group].open -= 1);
-    }
-
-    pub(super) fn cancel_in_line(&mut self, n: usize) {
-        let (n, of) = (n.checked_rem(self.line.len()), &mut self.line);
-        let Some(waiter) = n.map(|n| &of[n]).filter(|w| w.task.group.is_none()) else { return };
-        waiter.token.cancel();
     }
 
     pub(super) fn is_overdue(&self, task: &Open) -> bool {
@@ -148,12 +93,14 @@ impl<G: Ground> World<G> {
                 (Settles::Cancelled | Settles::CancelledByGroup, Err(error)) => {
                     error.is_cancelled()
                 }
+                (Settles::Evicted, Err(error)) => error.is_evicted(),
                 _ => false,
             };
             assert!(as_expected, "{how:?}, but found {outcome:?}");
             let fate = &self.fates[task.number as usize];
             assert_eq!(fate.drops(), 1, "its outcome shows, and its captures are there (O1)");
         }
+        self.in_use -= task.weight;
         if let Some(group) = task.group {
             let team = &mut self.teams[group];
             team.open -= 1;
@@ -166,14 +113,17 @@ impl<G: Ground> World<G> {
             Settles::Panicked => self.expected.panicked += 1,
             Settles::TimedOut => self.expected.timed_out += 1,
             Settles::Cancelled | Settles::CancelledByGroup => self.expected.cancelled += 1,
+            Settles::Evicted => self.expected.evicted += 1,
         }
     }
 
     pub(super) fn finish(&mut self, n: usize, end: End) {
-        if self.running.is_empty() {
-            return;
+        let all = self.running.len() + self.on_callers.len();
+        let Some(n) = n.checked_rem(all) else { return };
+        if let Some(n) = n.checked_sub(self.running.len()) {
+            return self.finish_on_caller(n, end);
         }
-        let mut task = self.running.remove(n % self.running.len());
+        let mut task = self.running.remove(n);
         let word = std::mem::replace(&mut task.end, oneshot::channel().0);
         word.send(end).expect("it runs");
         let late = self.is_overdue(&task);
@@ -226,6 +176,9 @@ impl<G: Ground> World<G> {
         let is_member = |task: &Open| task.group == Some(team);
         for waiter in self.line.iter().filter(|waiter| is_member(&waiter.task)) {
             waiter.token.cancel();
+        }
+        while let Some(at) = self.on_callers.iter().position(|w| is_member(&w.task)) {
+            self.caller_ends(at, Settles::CancelledByGroup);
         }
         let (queued, waiting) = self.waiting.drain(..).partition::<Vec<_>, _>(is_member);
         self.waiting = waiting.into();

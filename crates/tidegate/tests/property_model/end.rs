@@ -15,7 +15,7 @@ impl<G: Ground> World<G> {
         };
         self.until(|| begun(self.look().snapshot()), "a shutdown begins");
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !self.line.is_empty() {
+        while !self.line.is_empty() || !self.at_budget.is_empty() {
             assert!(Instant::now() < deadline, "somebody waits for room in a closed pool");
             self.poll_line();
             self.ground.go_on();
@@ -33,6 +33,12 @@ impl<G: Ground> World<G> {
                 _ => self.ends_well(task),
             }
         }
+        while !self.on_callers.is_empty() {
+            match how.mode() {
+                Mode::Hard => self.caller_ends(0, Settles::Cancelled),
+                _ => self.finish_on_caller(0, End::Value),
+            }
+        }
         let report = self.ground.report(closing);
         assert!(report.is_success(), "{report}");
         for team in &self.teams {
@@ -44,6 +50,7 @@ impl<G: Ground> World<G> {
         last.assert_drained();
         assert_eq!(counts(&last), self.expected);
         assert_eq!(last.state, PoolState::Stopped { complete: true });
+        assert_eq!((self.budget.in_use(), self.budget.waiting()), (0, 0), "permits are lost");
         assert_eq!(last.offered(), last.settled() + last.refused.total());
         self.each_was_dropped_once();
     }
@@ -59,10 +66,10 @@ impl<G: Ground> World<G> {
 
     /// It drains in the background. Groups and submissions are owners, too: they go before.
     pub(super) fn drop_pool(mut self) {
-        for waiter in std::mem::take(&mut self.line) {
-            self.leaves(waiter);
+        while self.unanswered() > 0 {
+            self.leave(0);
         }
-        let World { pool, teams, waiting, running, fates, ground, .. } = self;
+        let World { pool, teams, waiting, running, fates, ground, budget, .. } = self;
         drop(teams);
         drop(pool);
         let mut handles = Vec::new();
@@ -82,6 +89,7 @@ impl<G: Ground> World<G> {
             ground.go_on();
         }
         assert!(fates.iter().all(|fate| fate.drops() == 1), "{fates:?}");
+        assert_eq!((budget.in_use(), budget.waiting()), (0, 0), "permits are lost");
     }
 
     pub(super) fn each_was_dropped_once(&self) {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use tidegate::{Builder, Handle, Pool, Reason, Report, Shutdown, TaskError, Token};
+use tidegate::{Budget, Builder, Handle, Pool, Reason, Report, Shutdown, TaskError, Token};
 
 use super::script::Script;
 
@@ -13,6 +13,32 @@ pub(crate) type Outcome = Result<u32, TaskError<&'static str>>;
 /// Gives a handle, or none for a member.
 pub(crate) type Submission =
     Pin<Box<dyn Future<Output = Result<Option<Handle<u32, &'static str>>, Reason>>>>;
+
+/// What a task is offered with.
+#[derive(Clone, Default)]
+pub(crate) struct Terms {
+    /// In the queue and of the run.
+    pub(crate) limits: Option<(Duration, Duration)>,
+    pub(crate) budget: Option<(Budget, u64)>,
+    /// How long its submission waits.
+    pub(crate) patience: Option<Duration>,
+    pub(crate) token: Token,
+}
+
+/// Puts limits and budget on a task, whoever's it is.
+macro_rules! on_terms {
+    ($task:expr, $terms:expr) => {{
+        let mut task = $task;
+        if let Some((queue, run)) = $terms.limits {
+            task = task.timeout(run).queue_timeout(queue);
+        }
+        if let Some((budget, weight)) = &$terms.budget {
+            task = task.budget(budget, *weight);
+        }
+        task
+    }};
+}
+pub(crate) use on_terms;
 
 /// A kind of pool, and what drives it.
 pub(crate) trait Ground: Sized {
@@ -28,20 +54,14 @@ pub(crate) trait Ground: Sized {
     fn go_on(&self);
     fn advance(&self, by: Duration);
 
-    /// With limits in the queue and of the run.
     fn try_submit(
         pool: &Self::Pool,
         script: Script,
-        limits: Option<(Duration, Duration)>,
+        terms: &Terms,
     ) -> Result<Handle<u32, &'static str>, Reason>;
     fn outcome(&self, handle: Handle<u32, &'static str>) -> Outcome;
     /// None where only threads can wait for room.
-    fn line_up(
-        _pool: &Self::Pool,
-        _script: Script,
-        _patience: Option<Duration>,
-        _token: &Token,
-    ) -> Option<Submission> {
+    fn line_up(_pool: &Self::Pool, _script: Script, _terms: Terms) -> Option<Submission> {
         None
     }
 

@@ -9,23 +9,28 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tidegate::{Handle, Pool, Reason, Shutdown, Snapshot, Token};
+use tidegate::{Budget, Handle, Pool, Reason, Shutdown, Snapshot, Token, WhenFull};
 use tokio::sync::oneshot;
 
 mod acts;
 mod end;
 mod ground;
+mod offers;
 mod script;
 #[path = "../support/sleeper.rs"]
 mod sleeper;
 mod steps;
-pub(crate) use ground::{Ground, Outcome, Submission};
+#[allow(unused_imports, reason = "each file uses its part")]
+pub(crate) use ground::{Ground, Outcome, Submission, Terms, on_terms};
 pub(crate) use script::{End, Fate, Script};
 pub(crate) use sleeper::Sleeper;
-pub(crate) use steps::{Step, cases, ending, step};
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use steps::{Step, cases, ending, policy, step};
 
 /// Members of a group that may be unsettled at a time.
 const GROUP_LIMIT: usize = 3;
+/// Of the budget.
+const CAPACITY: u64 = 3;
 
 /// A task as the test sees it.
 struct Open {
@@ -35,6 +40,8 @@ struct Open {
     number: u32,
     /// Which group it belongs to.
     group: Option<usize>,
+    /// What it takes of the budget.
+    weight: u64,
     told: bool,
     /// How long it may run; then, when its time in the queue, or its run, is over.
     run_limit: Option<u64>,
@@ -43,7 +50,7 @@ struct Open {
     begun: oneshot::Receiver<()>,
 }
 
-/// A submission in line.
+/// A submission that has no answer yet.
 struct InLine {
     submission: Sleeper<Submission>,
     token: Token,
@@ -70,6 +77,9 @@ struct Counts {
     cancelled: u64,
     full: u64,
     closed: u64,
+    evicted: u64,
+    over_budget: u64,
+    too_heavy: u64,
     refused_late: u64,
     refused_cancelled: u64,
 }
@@ -86,6 +96,9 @@ fn counts(s: &Snapshot) -> Counts {
         cancelled: s.cancelled,
         full: s.refused.full,
         closed: s.refused.closed,
+        evicted: s.evicted,
+        over_budget: s.refused.over_budget,
+        too_heavy: s.refused.too_heavy,
         refused_late: s.refused.timed_out,
         refused_cancelled: s.refused.cancelled,
     }
@@ -98,11 +111,20 @@ pub(crate) struct World<G: Ground> {
     now: u64,
     workers: usize,
     queue: usize,
+    policy: WhenFull,
+    budget: Budget,
+    /// What is taken of it.
+    in_use: u64,
     paused: bool,
     closed: bool,
     running: Vec<Open>,
     waiting: VecDeque<Open>,
+    /// Those who wait for room.
     line: VecDeque<InLine>,
+    /// Those who wait for the budget.
+    at_budget: VecDeque<InLine>,
+    /// Those whose task runs inside the submission.
+    on_callers: Vec<InLine>,
     expected: Counts,
     fates: Vec<Fate>,
     // Last: a runtime goes after its pool.
@@ -111,12 +133,11 @@ pub(crate) struct World<G: Ground> {
 
 /// All of it: steps, then the end.
 pub(crate) fn play<G: Ground>(
-    workers: usize,
-    queue: usize,
+    shape: (usize, usize, WhenFull),
     steps: Vec<Step>,
     ending: Option<Shutdown>,
 ) {
-    let mut world = World::<G>::new(workers, queue);
+    let mut world = World::<G>::new(shape);
     for step in steps {
         world.take(step);
     }
@@ -127,10 +148,11 @@ pub(crate) fn play<G: Ground>(
 }
 
 impl<G: Ground> World<G> {
-    fn new(workers: usize, queue: usize) -> Self {
+    fn new((workers, queue, policy): (usize, usize, WhenFull)) -> Self {
         let builder = Pool::builder("property")
             .workers(workers)
             .queue(queue)
+            .when_full(policy)
             .grace(Duration::from_secs(600))
             .restart_backoff(Duration::ZERO..=Duration::ZERO)
             .on_unobserved(|_| {});
@@ -141,11 +163,16 @@ impl<G: Ground> World<G> {
             now: 0,
             workers,
             queue,
+            policy,
+            budget: Budget::new("property", CAPACITY),
+            in_use: 0,
             paused: false,
             closed: false,
             running: Vec::new(),
             waiting: VecDeque::new(),
             line: VecDeque::new(),
+            at_budget: VecDeque::new(),
+            on_callers: Vec::new(),
             expected: Counts::default(),
             fates: Vec::new(),
             ground,
@@ -160,10 +187,10 @@ impl<G: Ground> World<G> {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Submit => self.submit(None),
-            Step::SubmitLimited(queue, run) => self.submit(Some((queue, run))),
+            Step::Submit(weight) => self.submit(None, weight),
+            Step::SubmitLimited(queue, run) => self.submit(Some((queue, run)), 0),
             Step::SubmitMember => self.submit_member(),
-            Step::LineUp(patience) => self.line_up(patience),
+            Step::LineUp(patience, weight) => self.line_up(patience, weight),
             Step::LineUpMember => self.line_up_member(),
             Step::Leave(n) => self.leave(n),
             Step::CancelInLine(n) => self.cancel_in_line(n),
@@ -201,8 +228,8 @@ impl<G: Ground> World<G> {
             self.running.push(next);
         }
         self.expected.queued = self.waiting.len() as u64;
-        self.expected.running = self.running.len() as u64;
-        self.expected.in_line = self.line.len() as u64;
+        self.expected.running = (self.running.len() + self.on_callers.len()) as u64;
+        self.expected.in_line = (self.line.len() + self.at_budget.len()) as u64;
     }
 
     fn at_rest(&mut self) {
@@ -215,69 +242,25 @@ impl<G: Ground> World<G> {
             assert!(snapshot.queued <= snapshot.queue_capacity, "too many wait\n{snapshot}");
             let live = snapshot.live_workers == self.workers as u64;
             let slots = self.teams.iter().all(|team| G::unsettled(&team.group) == team.open);
-            if counts(&snapshot) == self.expected && live && slots && self.line_is_right() {
+            let permits = (self.budget.in_use(), self.budget.waiting());
+            let permits = permits == (self.in_use, self.at_budget.len());
+            let same = counts(&snapshot) == self.expected;
+            if same && live && slots && permits && self.line_is_right() {
                 return;
             }
             assert!(
                 Instant::now() < deadline,
-                "expected {:?} with {} workers, {} in line, groups of {:?}, found\n{snapshot}\n{:#?}",
+                "expected {:?} with {} workers, {} in line, {} of {:?} in use, groups of {:?}, found\n{snapshot}\n{:#?}",
                 self.expected,
                 self.workers,
                 self.line.len(),
+                self.in_use,
+                self.budget,
                 self.teams.iter().map(|t| (t.open, G::unsettled(&t.group))).collect::<Vec<_>>(),
                 self.look().roster()
             );
             self.ground.go_on();
         }
-    }
-
-    /// Nobody waits who could come in, or should be gone.
-    fn line_is_right(&self) -> bool {
-        let full = self.waiting.len() == self.queue;
-        self.line.is_empty() || full && !self.closed && !self.line.iter().any(|w| self.ends(w))
-    }
-
-    fn ends(&self, waiter: &InLine) -> bool {
-        self.closed
-            || waiter.token.is_cancelled()
-            || waiter.until.is_some_and(|until| until <= self.now)
-    }
-
-    /// From the first to the last, so that who has come first is let in first.
-    fn poll_line(&mut self) {
-        let mut at = 0;
-        while at < self.line.len() {
-            match self.line[at].submission.poll_if_woken() {
-                Poll::Pending => at += 1,
-                Poll::Ready(answer) => {
-                    let waiter = self.line.remove(at).expect("just polled");
-                    self.answered(waiter, answer);
-                }
-            }
-        }
-    }
-
-    fn answered(
-        &mut self,
-        waiter: InLine,
-        answer: Result<Option<Handle<u32, &'static str>>, Reason>,
-    ) {
-        match answer {
-            Ok(handle) => {
-                assert!(!self.closed, "a closed pool accepted");
-                self.accepted(Open { handle, ..waiter.task });
-            }
-            Err(reason) => {
-                match reason {
-                    Reason::Closed => assert!(self.closed),
-                    Reason::Cancelled => assert!(waiter.token.is_cancelled()),
-                    Reason::TimedOut => assert!(waiter.until.is_some_and(|at| at <= self.now)),
-                    other => panic!("refused for {other:?}"),
-                }
-                self.refused(reason, waiter.task.group);
-            }
-        }
-        self.start_what_can();
     }
 
     fn accepted(&mut self, task: Open) {
@@ -290,6 +273,8 @@ impl<G: Ground> World<G> {
         group.into_iter().for_each(|group| self.teams[group].open -= 1);
         match reason {
             Reason::Closed => self.expected.closed += 1,
+            Reason::TooHeavy => self.expected.too_heavy += 1,
+            Reason::OverBudget => self.expected.over_budget += 1,
             Reason::Full => self.expected.full += 1,
             Reason::TimedOut => self.expected.refused_late += 1,
             Reason::Cancelled => self.expected.refused_cancelled += 1,
@@ -328,4 +313,5 @@ enum Settles {
     TimedOut,
     Cancelled,
     CancelledByGroup,
+    Evicted,
 }

@@ -1,21 +1,26 @@
 //! What can be done to a pool, at random.
 
-use proptest::prelude::*;
-use tidegate::Shutdown;
+use std::time::Duration;
 
+use proptest::prelude::*;
+use tidegate::{Shutdown, WhenFull};
+
+use super::CAPACITY;
 use super::script::End;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    Submit,
+    /// It takes so much of the budget.
+    Submit(u64),
     /// With limits in the queue and of the run, in milliseconds.
     SubmitLimited(u64, u64),
     SubmitMember,
-    /// A submission that waits for room, so many milliseconds at the most; polled once.
-    LineUp(Option<u64>),
+    /// A submission that waits, so many milliseconds at the most, for so much of the budget and
+    /// for room, or does what the policy says; polled once.
+    LineUp(Option<u64>, u64),
     /// The same by the group.
     LineUpMember,
-    /// Drop the n-th submission in line (modulo).
+    /// Drop the n-th submission that has no answer yet (modulo).
     Leave(usize),
     /// Cancel its token.
     CancelInLine(usize),
@@ -41,10 +46,10 @@ pub(crate) enum Step {
 pub(crate) fn step() -> impl Strategy<Value = Step> {
     let end = prop_oneof![Just(End::Value), Just(End::Error), Just(End::Panic)];
     prop_oneof![
-        6 => Just(Step::Submit),
+        6 => weight().prop_map(Step::Submit),
         2 => (1..20u64, 1..20u64).prop_map(|(queue, run)| Step::SubmitLimited(queue, run)),
         2 => Just(Step::SubmitMember),
-        4 => prop::option::of(1..20u64).prop_map(Step::LineUp),
+        4 => (prop::option::of(1..20u64), weight()).prop_map(|(most, weight)| Step::LineUp(most, weight)),
         1 => Just(Step::LineUpMember),
         2 => (0..8usize).prop_map(Step::Leave),
         1 => (0..8usize).prop_map(Step::CancelInLine),
@@ -59,6 +64,22 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => (0..4usize).prop_map(Step::Recycle),
         1 => (0..4usize).prop_map(Step::Stop),
         1 => Just(Step::Close),
+    ]
+}
+
+/// Most tasks take nothing of the budget; some want more than there is.
+fn weight() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => Just(0), 2 => 1..=CAPACITY, 1 => Just(CAPACITY + 1)]
+}
+
+pub(crate) fn policy() -> impl Strategy<Value = WhenFull> {
+    prop_oneof![
+        4 => Just(WhenFull::Wait),
+        1 => (1..20u64).prop_map(|most| WhenFull::WaitFor(Duration::from_millis(most))),
+        1 => Just(WhenFull::Reject),
+        1 => Just(WhenFull::DropNewest),
+        1 => Just(WhenFull::DropOldest),
+        2 => Just(WhenFull::CallerRuns),
     ]
 }
 
