@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::body::{Begin, FutureTask, Nest, StopWakes};
+use super::driver::enter;
 use crate::admission::Patience;
 use crate::awaited::{Placed, Taken};
 use crate::core::Core;
@@ -119,7 +120,7 @@ impl Core {
         self.callers.lock().push((cell, frames::fresh_number()));
         let nest = Nest::default();
         let env = RunEnv { core: self, line: None, state: no_state(), nest: &nest };
-        frames::enter(self.address(), None, || run_claimed(cell, &env));
+        enter(self, None, || run_claimed(cell, &env));
         Some(Hosted { core: Arc::clone(self), nest, told: StopWakes::default() })
     }
 
@@ -160,7 +161,7 @@ impl Hosted {
         let (core, nest) = (&self.core, &self.nest);
         let _runtime = core.driver.enter(); // it may be polled anywhere
         let env = RunEnv { core, line: None, state: no_state(), nest };
-        frames::enter(core.address(), None, || f(&env))
+        enter(core, None, || f(&env))
     }
 }
 
