@@ -20,6 +20,8 @@ struct Frame {
     line: *const WorkerLine,
     /// Null unless a future is polled here.
     poll: *const Poll,
+    /// A runtime polls here: nothing may block.
+    is_polled: bool,
     below: *const Frame,
 }
 
@@ -62,7 +64,19 @@ per_thread! {
 
 /// Runs `f` as code of `pool` (the address of its core), on a worker or on a caller.
 pub(crate) fn enter<R>(pool: *const (), line: Option<&WorkerLine>, f: impl FnOnce() -> R) -> R {
-    enter_with(pool, line, std::ptr::null(), f)
+    enter_with(pool, line, std::ptr::null(), false, f)
+}
+
+/// As `enter`, on a thread that a runtime polls us on: whatever runs here must not block,
+/// callbacks and hooks included. `may_block`: of a pool of closures they may.
+#[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+pub(crate) fn enter_on_runtime<R>(
+    pool: *const (),
+    line: Option<&WorkerLine>,
+    may_block: bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    enter_with(pool, line, std::ptr::null(), !may_block, f)
 }
 
 /// Runs `f` as a poll of a task of `pool`: it must not block.
@@ -73,13 +87,14 @@ pub(crate) fn enter_poll<R>(
     poll: &Poll,
     f: impl FnOnce() -> R,
 ) -> R {
-    enter_with(pool, line, poll, f)
+    enter_with(pool, line, poll, true, f)
 }
 
 fn enter_with<R>(
     pool: *const (),
     line: Option<&WorkerLine>,
     poll: *const Poll,
+    is_polled: bool,
     f: impl FnOnce() -> R,
 ) -> R {
     struct Leave(*const Frame);
@@ -90,7 +105,7 @@ fn enter_with<R>(
     }
     let below = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
     let line = line.map_or(std::ptr::null(), std::ptr::from_ref);
-    let frame = Frame { pool, line, poll, below };
+    let frame = Frame { pool, line, poll, is_polled, below };
     let _ = TOP.try_with(|top| top.set(&raw const frame));
     let _leave = Leave(below);
     f()
@@ -115,7 +130,7 @@ pub(crate) fn polls() -> bool {
     let mut at = TOP.try_with(Cell::get).unwrap_or(std::ptr::null());
     // SAFETY: as in `depth`.
     while let Some(frame) = unsafe { at.as_ref() } {
-        if !frame.poll.is_null() {
+        if frame.is_polled {
             return true;
         }
         at = frame.below;

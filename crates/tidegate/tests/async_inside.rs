@@ -209,6 +209,31 @@ fn hazard_71_an_acquire_names_the_async_one() {
     });
 }
 
+/// It runs where the worker is polled. (That of a task which never ran may come on a thread.)
+#[test]
+fn hazard_71_a_callback_of_a_pool_of_futures_does_not_block_either() {
+    on_each(|| async {
+        let pool = quiet("callbacks").workers(1).build_async().unwrap();
+        let own = pool.clone();
+        let callback = move |_: &_| {
+            let handle = own.try_submit(sleep(Duration::from_millis(1))).unwrap();
+            let Err(WaitError::NoOutcome { reason, .. }) = handle.wait() else { panic!() };
+            names(reason, "await the handle");
+            let group = own.group().start::<&str>();
+            group.try_submit(pending()).unwrap();
+            names(group.wait_blocking().unwrap_err(), "(of an `AsyncGroup`: `wait`)");
+            let none = Budget::new("none", 1);
+            let _permit = none.try_acquire(1).unwrap();
+            names(none.acquire(1).unwrap_err(), "await `acquire_async`");
+        };
+        let task = pool.task("told").on_outcome(callback).submit(|_| async {});
+        task.await.unwrap().await.unwrap();
+        pool.wait_idle().await.unwrap();
+        assert_eq!(pool.snapshot().callback_panics, 0);
+        pool.shutdown(Shutdown::default()).await.unwrap();
+    });
+}
+
 #[test]
 fn hazard_71_maps_and_slices_say_where_to_read_them() {
     inside_a_poll(|_, threads| async move {

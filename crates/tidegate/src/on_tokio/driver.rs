@@ -46,7 +46,8 @@ pub(crate) struct Runtime {
     /// What the supervisor keeps, and when it has to look again.
     sizing: Lock<Sizing>,
     next_look: Lock<Nap>,
-    /// If its tasks may block.
+    /// Its tasks are closures, which may block, and how the runtime hears of it.
+    pub(super) may_block: bool,
     pub(crate) blocking: Option<Blocking>,
 }
 
@@ -126,13 +127,14 @@ impl Runtime {
             bell: Arc::new(bell),
             sizing: Lock::default(),
             next_look: Lock::new(Nap::until(Ticks::NEVER)),
+            may_block: false,
             blocking: None,
         }
     }
 
     /// For tasks that are closures.
     pub(crate) fn for_closures(self, blocking: Option<Blocking>) -> Runtime {
-        Runtime { blocking, ..self }
+        Runtime { may_block: true, blocking, ..self }
     }
 
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
@@ -199,7 +201,7 @@ impl Runtime {
         if self.bell.gone.load(SeqCst) || self.bell.unanswered.load(SeqCst) {
             return false;
         }
-        let chores = Chores { core: Some(Arc::clone(core)), _present: self.count() };
+        let chores = Chores { core: Some(Arc::clone(core)), present: self.count() };
         drop(self.handle.spawn(chores));
         true
     }
@@ -341,10 +343,16 @@ impl Drop for Supervisor {
     }
 }
 
+/// Runs code of the pool in a poll of the runtime's.
+pub(super) fn enter<R>(core: &Core, line: Option<&WorkerLine>, f: impl FnOnce() -> R) -> R {
+    let may_block = core.driver.runtime().may_block;
+    frames::enter_on_runtime(core.address(), line, may_block, f)
+}
+
 /// The reaper's work as a future that is ready at once.
 struct Chores {
     core: Option<Arc<Core>>,
-    _present: Present,
+    present: Present,
 }
 
 impl Future for Chores {
@@ -352,7 +360,7 @@ impl Future for Chores {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if let Some(core) = self.core.take() {
             core.reaper_started(true);
-            frames::enter(core.address(), None, || core.do_chores());
+            enter(&core, None, || core.do_chores());
         }
         Poll::Ready(())
     }
@@ -360,8 +368,10 @@ impl Future for Chores {
 
 impl Drop for Chores {
     fn drop(&mut self) {
-        // By a runtime that shuts down: a thread must do it.
+        // By a runtime that shuts down: a thread must do it. It may be the first to notice, in the
+        // spawn itself, and then another one would fare as this one did, and so on.
         if let Some(core) = self.core.take() {
+            self.present.runtime_gone();
             core.reaper_started(false);
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::body::FutureTask;
+use super::driver::enter;
 use super::nest::{Nest, StopWake, until_it_may_begin};
 use super::work::Begin;
 use crate::admission::Patience;
@@ -123,7 +124,7 @@ impl Core {
         self.callers.lock().push((cell, frames::fresh_number()));
         let nest = Nest::default();
         let env = RunEnv { core: self, line: None, state: no_state(), nest: &nest };
-        frames::enter(self.address(), None, || run_claimed(cell, &env));
+        enter(self, None, || run_claimed(cell, &env));
         Some(Hosted { core: Arc::clone(self), nest, told: StopWake::default() })
     }
 
@@ -166,7 +167,7 @@ impl Hosted {
         let (core, nest) = (&self.core, &self.nest);
         let _runtime = core.driver.enter(); // it may be polled anywhere
         let env = RunEnv { core, line: None, state: no_state(), nest };
-        frames::enter(core.address(), None, || f(&env))
+        enter(core, None, || f(&env))
     }
 }
 

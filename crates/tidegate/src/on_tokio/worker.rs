@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::driver::Present;
+use super::driver::{Present, enter};
 use crate::core::Core;
 use crate::frames;
 use crate::line::WorkerLine;
@@ -152,7 +152,8 @@ impl Future for AsyncWorker {
         let this = self.get_mut();
         let Some(worker) = &this.worker else { return Poll::Ready(()) };
         let (pool, line) = (worker.core.address(), Arc::clone(&worker.line));
-        let worked = frames::enter(pool, Some(&line), || {
+        let may_block = worker.core.driver.runtime().may_block;
+        let worked = frames::enter_on_runtime(pool, Some(&line), may_block, || {
             let worked = this.work(cx);
             if let Poll::Ready(end) = &worked {
                 this.end(end);
@@ -169,7 +170,7 @@ impl Drop for AsyncWorker {
         let Some(worker) = &self.worker else { return };
         self.present.runtime_gone();
         let (core, line) = (Arc::clone(&worker.core), Arc::clone(&worker.line));
-        frames::enter(core.address(), Some(&line), || {
+        enter(&core, Some(&line), || {
             worker.nest.stop(&env(worker), Cause::WorkerLost);
             line.end();
         });
@@ -177,7 +178,7 @@ impl Drop for AsyncWorker {
         if self.shift.announced {
             core.queue.take_credit_back();
         }
-        frames::enter(core.address(), Some(&line), || {
+        enter(&core, Some(&line), || {
             self.end(&End::Ordered("the runtime shut down"));
         });
     }
