@@ -162,7 +162,11 @@ fn a_future_that_cancels_itself_in_its_first_poll_ends_at_its_first_await() {
         let group = pool.group().start::<()>();
         let own = group.token().clone();
         let future = stops.future(move || own.cancel());
-        group.submit(async { Ok(future.await) }).await.unwrap();
+        let member = async {
+            future.await;
+            Ok(())
+        };
+        group.submit(member).await.unwrap();
         group.wait().await.unwrap(); // who cancels it knows
         stops.check("by its group");
         pool.snapshot().check().unwrap();

@@ -61,7 +61,11 @@ impl Torn {
             torn.tasks.push(torn.pool.try_submit(torn.endless()).unwrap());
         }
         let member = torn.endless();
-        torn.group.try_submit(async { Ok(member.await) }).unwrap();
+        let member = async {
+            member.await;
+            Ok(())
+        };
+        torn.group.try_submit(member).unwrap();
         torn
     }
 

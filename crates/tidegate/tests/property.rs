@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate::{
-    Builder, Clock, Group, Handle, ManualClock, Pool, Reason, Report, Shutdown, WaitError, WhenFull,
+    Builder, Clock, Group, Handle, ManualClock, Pool, Reason, Report, Shutdown, WaitError,
 };
 
 mod property_model;
@@ -99,10 +99,11 @@ proptest! {
     fn a1_any_interleaving_comes_to_rest_where_the_model_does(
         workers in 1..4usize,
         queue in 1..6usize,
+        policy in policy(),
         steps in prop::collection::vec(step(), 0..24),
         ending in ending(),
     ) {
-        // Nobody waits here, and `try_submit` asks no policy.
-        play::<Threads>((workers, queue, WhenFull::Wait), steps, ending);
+        // It changes nothing: nobody waits here, and `try_submit` asks no policy.
+        play::<Threads>((workers, queue, policy), steps, ending);
     }
 }

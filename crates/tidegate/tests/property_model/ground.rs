@@ -15,6 +15,7 @@ pub(crate) type Submission =
     Pin<Box<dyn Future<Output = Result<Option<Handle<u32, &'static str>>, Reason>>>>;
 
 /// What a task is offered with.
+#[allow(dead_code, reason = "where only threads can wait, nobody does")]
 #[derive(Clone, Default)]
 pub(crate) struct Terms {
     /// In the queue and of the run.

@@ -20,11 +20,9 @@ mod script;
 #[path = "../support/sleeper.rs"]
 mod sleeper;
 mod steps;
-#[allow(unused_imports, reason = "each file uses its part")]
 pub(crate) use ground::{Ground, Outcome, Submission, Terms, on_terms};
 pub(crate) use script::{End, Fate, Script};
 pub(crate) use sleeper::Sleeper;
-#[allow(unused_imports, reason = "as above")]
 pub(crate) use steps::{Step, cases, ending, policy, step};
 
 /// Members of a group that may be unsettled at a time.
