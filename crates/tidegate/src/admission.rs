@@ -472,10 +472,8 @@ impl Core {
         match decide::on_full(policy, inside, may_wait, depth, deepest) {
             OnFull::Refuse(reason) => Err(reason),
             OnFull::Wait(limit) => {
-                let own = offer.give_up_at.unwrap_or_else(|| self.own_deadline(offer.patience));
-                let own = own.min(offer.until.unwrap_or(Ticks::NEVER));
                 offer.step_back();
-                Ok(Slowly::Wait(self.clock.now().after(limit).min(own)))
+                Ok(Slowly::Wait(self.clock.now().after(limit).min(self.gives_up_at(offer))))
             }
             OnFull::EvictNew => {
                 self.ledger.accepted.fetch_add(1, SeqCst);
@@ -571,6 +569,12 @@ impl Core {
             // A worker whose state is in use can't run a second task.
             && self.config.worker_state.is_none()
             && self.flags.load(SeqCst) & HARD == 0
+    }
+
+    /// As `own_deadline`, if it has not begun to wait before; and the group's.
+    pub(crate) fn gives_up_at(&self, offer: &Offer<'_>) -> Ticks {
+        let own = offer.give_up_at.unwrap_or_else(|| self.own_deadline(offer.patience));
+        own.min(offer.until.unwrap_or(Ticks::NEVER))
     }
 
     /// Until when whoever offers is ready to wait.

@@ -17,6 +17,7 @@ use crate::admission::Slowly;
 use crate::cell::Ops;
 use crate::clock::Ticks;
 use crate::core::Core;
+use crate::frames;
 use crate::job::{Run, Work, fits};
 use crate::life::CellRef;
 use crate::lobby;
@@ -28,6 +29,7 @@ use crate::settle::OpsOf;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::task::Offer;
 use crate::token::Token;
+use crate::waiting;
 use crate::wake_ups::WakeUps;
 
 pub(crate) type Taken<W> = Result<CellRef, Refused<<W as Work>::Closure>>;
@@ -74,10 +76,9 @@ async fn place_fitting<W: Run + 'static>(
     match placed {
         Placed::Accepted(cell) => Ok(cell),
         Placed::Refused(refused) => Err(refused),
-        Placed::Waits(line) => line.await,
+        Placed::Waits(line) => line.await.map(LetIn::cell),
         // Only inside a task of the pool, which may block.
-        Placed::Here(hand) => {
-            let cell = hand.claim();
+        Placed::Here(cell) => {
             core.run_here(cell);
             Ok(cell)
         }
@@ -90,8 +91,23 @@ pub(crate) enum Placed<'t, W: Work> {
     Accepted(CellRef),
     Refused(Refused<W::Closure>),
     Waits(InLobby<'t, W>),
-    /// Whoever offers it runs it.
-    Here(InHand<'t, W>),
+    /// Accepted and claimed: whoever offers it runs it.
+    Here(CellRef),
+}
+
+/// How a wait in line ended well.
+pub(crate) enum LetIn {
+    Queued(CellRef),
+    /// As `Placed::Here`.
+    Here(CellRef),
+}
+
+impl LetIn {
+    fn cell(self) -> CellRef {
+        match self {
+            LetIn::Queued(cell) | LetIn::Here(cell) => cell,
+        }
+    }
 }
 
 impl Core {
@@ -118,88 +134,41 @@ impl Core {
             Ok(()) => Ok(Slowly::Accepted),
             Err(why) => self.without_room(cell, why, &offer),
         };
-        if let Ok(Slowly::Accepted) = slowly {
-            self.let_in(cell, &offer);
-            return Placed::Accepted(cell);
-        }
-        let mut hand = InHand::new(self, cell, offer);
         match slowly {
-            Ok(Slowly::Wait(until)) => {
-                hand.has_stepped_back = true;
-                Placed::Waits(InLobby::new(hand, until))
+            Ok(Slowly::Accepted) => {
+                self.let_in(cell, &offer);
+                Placed::Accepted(cell)
             }
-            Ok(_) => Placed::Here(hand),
-            Err(reason) => Placed::Refused(hand.refuse(reason)),
-        }
-    }
-}
-
-/// Work that was not accepted yet: dropped, it takes the work along.
-pub(crate) struct InHand<'t, W: Work> {
-    core: Arc<Core>,
-    offer: Offer<'t>,
-    /// Holds a `W`, and nobody else has seen it. None once it was accepted or refused.
-    cell: Option<CellRef>,
-    /// As `Core::without_room` says.
-    has_stepped_back: bool,
-    work: PhantomData<fn() -> W>,
-}
-
-impl<'t, W: Work> InHand<'t, W> {
-    fn new(core: &Arc<Core>, cell: CellRef, offer: Offer<'t>) -> Self {
-        let (core, cell) = (Arc::clone(core), Some(cell));
-        InHand { core, offer, cell, has_stepped_back: false, work: PhantomData }
-    }
-
-    /// Whoever has it will wait before it runs it.
-    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn step_back(&mut self) {
-        if !self.has_stepped_back {
-            self.has_stepped_back = true;
-            self.offer.step_back();
-        }
-    }
-
-    /// It waits no longer.
-    fn step_in(&mut self) {
-        if std::mem::take(&mut self.has_stepped_back) {
-            self.offer.step_in();
-        }
-    }
-
-    /// Accepts it: whoever has it runs it.
-    pub(crate) fn claim(mut self) -> CellRef {
-        self.step_in();
-        let cell = self.cell.take().expect("not accepted");
-        self.core.claim_here(cell, &self.offer);
-        cell
-    }
-
-    fn refuse(&mut self, reason: Reason) -> Refused<W::Closure> {
-        let closure = self.take_back().expect("not accepted");
-        self.core.refuse(self.offer.name, reason, closure)
-    }
-
-    fn take_back(&mut self) -> Option<W::Closure> {
-        let cell = self.cell.take()?;
-        self.step_in(); // whoever counted it takes it off
-        // SAFETY: not accepted, so nobody else has seen the cell, which holds a `W`.
-        let work = unsafe { self.core.take_back::<W>(cell) };
-        Some(work.into_closure())
-    }
-}
-
-impl<W: Work> Drop for InHand<'_, W> {
-    fn drop(&mut self) {
-        if drop_quietly(self.take_back()) {
-            self.core.ledger.drop_panics.fetch_add(1, SeqCst);
+            Ok(Slowly::Here) if waiting::may_begin_now(self) => {
+                self.claim_here(cell, &offer);
+                Placed::Here(cell)
+            }
+            // Until it may, or there is room.
+            Ok(Slowly::Here) => {
+                offer.step_back();
+                let until = self.gives_up_at(&offer);
+                let mut line = InLobby::new(self, cell, until, offer);
+                line.or_here = true;
+                Placed::Waits(line)
+            }
+            Ok(Slowly::Wait(until)) => Placed::Waits(InLobby::new(self, cell, until, offer)),
+            Err(reason) => {
+                // SAFETY: refused, so nobody else has seen the cell, which holds a `W`.
+                let work = unsafe { self.take_back::<W>(cell) };
+                Placed::Refused(self.refuse(name, reason, work.into_closure()))
+            }
         }
     }
 }
 
 /// A submission in line.
 pub(crate) struct InLobby<'t, W: Work> {
-    hand: InHand<'t, W>,
+    core: Arc<Core>,
+    offer: Offer<'t>,
+    /// Holds a `W`. None once it has been let in or refused.
+    cell: Option<CellRef>,
+    /// Inside a future of the pool: it may also begin on top of that, when it may.
+    or_here: bool,
     until: Ticks,
     began: Ticks,
     /// Its place in the line, and who polled it last.
@@ -207,36 +176,53 @@ pub(crate) struct InLobby<'t, W: Work> {
     /// Tickets when it was first in line.
     first_since: Option<u64>,
     wake_ups: Option<WakeUps>,
+    work: PhantomData<fn() -> W>,
 }
 
 impl<'t, W: Work> InLobby<'t, W> {
-    fn new(hand: InHand<'t, W>, until: Ticks) -> Self {
-        let began = hand.core.clock.now();
-        InLobby { hand, until, began, number: None, first_since: None, wake_ups: None }
+    fn new(core: &Arc<Core>, cell: CellRef, until: Ticks, offer: Offer<'t>) -> Self {
+        InLobby {
+            core: Arc::clone(core),
+            offer,
+            cell: Some(cell),
+            or_here: false,
+            until,
+            began: core.clock.now(),
+            number: None,
+            first_since: None,
+            wake_ups: None,
+            work: PhantomData,
+        }
     }
 
-    fn look(&mut self, waker: &Waker) -> Poll<Result<(), Reason>> {
+    /// Whether it was let in, and if it has a place.
+    fn look(&mut self, waker: &Waker) -> Poll<Result<bool, Reason>> {
         // In line before the looks: what changes after them wakes us.
         let number = self.stand_in_line(waker);
-        let InHand { core, offer, cell, .. } = &self.hand;
-        let cell = cell.expect("polled after it was ready");
-        WakeUps::set(&mut self.wake_ups, core, offer.token, self.until, waker);
-        if core.queue.is_closed() {
+        let (core, cell) = (&self.core, self.cell.expect("polled after it was ready"));
+        WakeUps::set(&mut self.wake_ups, core, self.offer.token, self.until, waker);
+        let is_closed = core.queue.is_closed();
+        let forks = || core.forks(self.offer.patience, frames::depth(core.address()));
+        if is_closed && !(self.or_here && forks()) {
             return Poll::Ready(Err(Reason::Closed));
         }
-        if offer.token.is_some_and(Token::is_cancelled) {
+        if self.offer.token.is_some_and(Token::is_cancelled) {
             return Poll::Ready(Err(Reason::Cancelled));
         }
-        if core.lobby.take_turn(number) {
+        if self.or_here && waiting::may_begin_here(core, cell.address().addr(), waker) {
+            self.offer.step_in();
+            return Poll::Ready(Ok(false));
+        }
+        if !is_closed && core.lobby.take_turn(number) {
             lobby::insist(&core.queue, &mut self.first_since);
-            offer.step_in();
-            match core.push_cell(cell, Standing::FirstInLine, offer) {
-                Ok(()) => return Poll::Ready(Ok(())),
+            self.offer.step_in();
+            match core.push_cell(cell, Standing::FirstInLine, &self.offer) {
+                Ok(()) => return Poll::Ready(Ok(true)),
                 Err(NoRoom::Closed) => {
-                    offer.step_back();
+                    self.offer.step_back();
                     return Poll::Ready(Err(Reason::Closed));
                 }
-                Err(NoRoom::Full) => offer.step_back(),
+                Err(NoRoom::Full) => self.offer.step_back(),
             }
             core.turn_away();
         } else if core.lobby.may_be_held_up(&core.queue) {
@@ -251,13 +237,13 @@ impl<'t, W: Work> InLobby<'t, W> {
     fn stand_in_line(&mut self, waker: &Waker) -> u64 {
         match &mut self.number {
             None => {
-                let number = self.hand.core.lobby.join_future(waker);
+                let number = self.core.lobby.join_future(waker);
                 self.number = Some((number, waker.clone()));
                 number
             }
             Some((number, last)) => {
                 if !last.will_wake(waker) {
-                    self.hand.core.lobby.update(*number, waker);
+                    self.core.lobby.update(*number, waker);
                     *last = waker.clone();
                 }
                 *number
@@ -267,35 +253,46 @@ impl<'t, W: Work> InLobby<'t, W> {
 
     fn leave(&mut self) {
         if let Some((number, _)) = self.number.take() {
-            let core = &self.hand.core;
-            core.lobby.leave(number, &core.queue);
+            self.core.lobby.leave(number, &self.core.queue);
         }
+    }
+
+    /// Nobody has let it in: the work comes back.
+    fn take_back(&mut self) -> Option<W::Closure> {
+        let cell = self.cell.take()?;
+        self.leave();
+        self.offer.step_in(); // whoever counted it takes it off
+        // SAFETY: not accepted, so nobody else has seen the cell, which holds a `W`.
+        let work = unsafe { self.core.take_back::<W>(cell) };
+        Some(work.into_closure())
     }
 }
 
 impl<W: Work> Unpin for InLobby<'_, W> {}
 
 impl<W: Work> Future for InLobby<'_, W> {
-    type Output = Taken<W>;
+    type Output = Result<LetIn, Refused<W::Closure>>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Taken<W>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         match this.look(cx.waker()) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => {
+            Poll::Ready(Ok(has_place)) => {
                 this.leave();
-                this.hand.has_stepped_back = false; // `look` did it
-                let cell = this.hand.cell.take().expect("just let in");
-                let InHand { core, offer, .. } = &this.hand;
+                let cell = this.cell.take().expect("just let in");
+                let (core, offer) = (&this.core, &this.offer);
+                core.times.submitted(offer.name, offer.waited, core.clock.now().since(this.began));
+                if !has_place {
+                    core.claim_here(cell, offer);
+                    return Poll::Ready(Ok(LetIn::Here(cell)));
+                }
                 core.task_added();
-                let for_room = core.clock.now().since(this.began);
-                core.times.submitted(offer.name, offer.waited, for_room);
                 core.let_in(cell, offer);
-                Poll::Ready(Ok(cell))
+                Poll::Ready(Ok(LetIn::Queued(cell)))
             }
             Poll::Ready(Err(reason)) => {
-                this.leave();
-                Poll::Ready(Err(this.hand.refuse(reason)))
+                let closure = this.take_back().expect("not let in");
+                Poll::Ready(Err(this.core.refuse(this.offer.name, reason, closure)))
             }
         }
     }
@@ -303,6 +300,8 @@ impl<W: Work> Future for InLobby<'_, W> {
 
 impl<W: Work> Drop for InLobby<'_, W> {
     fn drop(&mut self) {
-        self.leave();
+        if drop_quietly(self.take_back()) {
+            self.core.ledger.drop_panics.fetch_add(1, SeqCst);
+        }
     }
 }

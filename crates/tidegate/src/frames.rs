@@ -33,22 +33,31 @@ pub(crate) struct Poll {
     pub(crate) inbox: *const (),
     /// It is the top of its nest, and has begun nothing.
     pub(crate) may_begin: Cell<bool>,
-    /// To be woken when it may.
-    pub(crate) wishes: Cell<Vec<Waker>>,
+    /// Who is to be woken when it may.
+    pub(crate) wishes: Cell<Vec<(usize, Waker)>>,
+    line: *const WorkerLine,
 }
 
 #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
 impl Poll {
-    pub(crate) fn new(inbox: *const (), is_top: bool) -> Poll {
-        Poll { inbox, may_begin: Cell::new(is_top), wishes: Cell::default() }
+    pub(crate) fn new(inbox: *const (), line: Option<&WorkerLine>, is_top: bool) -> Poll {
+        let line = line.map_or(std::ptr::null(), std::ptr::from_ref);
+        Poll { inbox, may_begin: Cell::new(is_top), wishes: Cell::default(), line }
     }
 
-    /// Whether it may begin a task on top of itself; if not, `waker` is woken when it may.
-    pub(crate) fn may_begin_or_wish(&self, waker: &Waker) -> bool {
+    /// The worker that polls it, if it is one.
+    pub(crate) fn line(&self) -> Option<&WorkerLine> {
+        // SAFETY: whoever made this borrows the line for as long as it polls.
+        unsafe { self.line.as_ref() }
+    }
+
+    /// Whether it may begin a task on top of itself; if not, `waker` is woken when it may. Of one
+    /// `who` only the last waker is kept.
+    pub(crate) fn may_begin_or_wish(&self, who: usize, waker: &Waker) -> bool {
         if !self.may_begin.get() {
             let waker = waker.clone(); // may be user code, which may come here
             let mut wishes = self.wishes.take();
-            wishes.push(waker);
+            wishes.push((who, waker));
             self.wishes.set(wishes);
         }
         self.may_begin.get()

@@ -299,12 +299,12 @@ impl<E: Send + 'static, S: 'static> Group<E, S> {
     pub fn wait_async(&self) -> impl Future<Output = Result<(), GroupError<E>>> + Send {
         async move {
             let Started { pool, members, .. } = &*self.started;
-            poll_fn(|cx| match frames::is_member(members.number) {
+            let seat = members.roll.seat();
+            let waited = poll_fn(|cx| match frames::is_member(members.number) {
                 true => Poll::Ready(Err(WaitReason::WouldDeadlock)),
-                false => members.roll.poll_end(pool.core(), cx.waker()),
-            })
-            .await
-            .map_err(GroupError::no_wait)?;
+                false => members.roll.poll_end(pool.core(), &seat, cx.waker()),
+            });
+            waited.await.map_err(GroupError::no_wait)?;
             members.conclude()
         }
     }

@@ -167,7 +167,7 @@ impl<E: Send + 'static> Members<E> {
     ) -> Result<(u64, Patience), Reason> {
         with_parker(|parker, waker| {
             let register = |token: &Token| token.register(Listener::Waker(waker.clone()));
-            let mut registered = None;
+            let (mut registered, seat) = (None, self.roll.seat());
             loop {
                 if let Some(entered) = self.try_enter(core, patience)? {
                     return Ok(entered);
@@ -180,7 +180,7 @@ impl<E: Send + 'static> Members<E> {
                     return Err(Reason::TimedOut);
                 }
                 registered = Some((register(&self.token), register(&core.closed)));
-                self.roll.wait_for_room(waker);
+                self.roll.wait_for_room(&seat, waker);
             }
         })
     }

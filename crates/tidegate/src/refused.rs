@@ -40,7 +40,8 @@ impl Reason {
             Reason::Cancelled => "whoever cancelled it wants no more work, so don't retry",
             Reason::Closed => "this pool takes no more work, so don't retry here",
             Reason::WouldDeadlock => {
-                "do the work in the task itself; Inside::RunInline does so, up to 64 tasks deep"
+                "do the work in the task itself, or submit it to a group (in a future: \
+                 `group.submit(…).await`); Inside::RunInline runs it there, up to 64 closures deep"
             }
             Reason::OverBudget => "try again later, or let the pool wait for it",
             Reason::TooHeavy => "split the work or enlarge the budget",

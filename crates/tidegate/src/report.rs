@@ -176,8 +176,8 @@ pub struct Report {
     pub duration: Duration,
     /// It ended before the limit passed.
     pub in_time: bool,
-    /// All tasks are settled, no code of theirs runs any more, and no queued one was given up
-    /// for want of a worker (`workers_lost`).
+    /// All tasks are settled, no code of theirs runs any more, and none was given up for want of
+    /// a worker (`workers_lost`).
     pub complete: bool,
     /// Tasks that returned a value.
     pub completed: u64,
@@ -200,8 +200,8 @@ pub struct Report {
     /// Those that still run and borrow from a scope or run on a caller's thread:
     /// only that scope's or caller's own end waits for them.
     pub still_borrowing: Vec<TaskInfo>,
-    /// No worker could be started any more (three failures in a row, none alive), so what
-    /// was queued has been cancelled.
+    /// No worker could be started any more (three failures in a row, none alive), or the runtime
+    /// of a pool of futures has gone, so what was left has been cancelled.
     pub workers_lost: bool,
     /// Workers left behind, in code that has not returned.
     pub abandoned_workers: usize,
@@ -240,7 +240,7 @@ impl fmt::Display for Report {
         let (joined, lost) = (self.threads_joined, self.abandoned_workers);
         write!(f, "  ended      {joined}, abandoned {lost}")?;
         if self.workers_lost {
-            f.write_str("\n  no worker could be started for what was queued")?;
+            f.write_str("\n  no worker was left for what was cancelled")?;
         }
         write_tasks(f, "cancelled", &self.cancelled_tasks, self.cancelled)?;
         write_tasks(f, "running", &self.still_running, 0)?;

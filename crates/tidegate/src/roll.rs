@@ -3,7 +3,7 @@
 //! A waiter inside a task of the pool holds a worker up, so it runs what of its own is
 //! still queued (R9, G1). Whoever adds such a task wakes it: the other workers may be busy.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -29,13 +29,39 @@ struct State {
     slots: usize,
     /// Oldest first; some have started or ended meanwhile.
     queued: VecDeque<CellRef>,
-    wait_for_room: Vec<Waker>,
-    wait_for_the_end: Vec<Waker>,
+    /// Wakers by seat.
+    wait_for_room: BTreeMap<u64, Waker>,
+    wait_for_the_end: BTreeMap<u64, Waker>,
     /// Inside the pool: they wait for the end, and for something to run.
-    helpers: Vec<Waker>,
+    helpers: BTreeMap<u64, Waker>,
+    next_seat: u64,
+}
+
+/// Whoever waits has one; dropped, it leaves no waker behind.
+pub(crate) struct Seat<'r> {
+    roll: &'r Roll,
+    number: u64,
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let wakers = {
+            let mut state = self.roll.state.lock();
+            let State { wait_for_room, wait_for_the_end, helpers, .. } = &mut *state;
+            [wait_for_room, wait_for_the_end, helpers].map(|map| map.remove(&self.number))
+        };
+        drop(wakers); // code of the user: after the lock
+    }
 }
 
 impl Roll {
+    /// For one wait.
+    pub(crate) fn seat(&self) -> Seat<'_> {
+        let mut state = self.state.lock();
+        state.next_seat += 1;
+        Seat { roll: self, number: state.next_seat }
+    }
+
     /// All that have entered.
     pub(crate) fn slots(&self) -> usize {
         self.state.lock().slots
@@ -73,7 +99,7 @@ impl Roll {
             state.slots -= 1;
             (std::mem::take(&mut state.wait_for_room), state.at_the_end())
         };
-        wake_quietly(room.into_iter().chain(end));
+        wake_quietly(room.into_values().chain(end));
     }
 
     /// A task was accepted, and may be queued.
@@ -86,14 +112,14 @@ impl Roll {
             }
             std::mem::take(&mut state.helpers)
         };
-        wake_quietly(helpers);
+        wake_quietly(helpers.into_values());
     }
 
     /// The waker is woken when a task leaves.
-    pub(crate) fn wait_for_room(&self, waker: &Waker) {
+    pub(crate) fn wait_for_room(&self, seat: &Seat<'_>, waker: &Waker) {
         let waker = waker.clone(); // may be user code: before the lock
-        let unneeded = add(&mut self.state.lock().wait_for_room, waker);
-        drop(unneeded);
+        let old = self.state.lock().wait_for_room.insert(seat.number, waker);
+        drop(old);
     }
 
     /// Returns when there is no task. Inside the pool it runs what is queued meanwhile; an
@@ -102,9 +128,10 @@ impl Roll {
         if frames::polls() {
             return Err(WaitReason::InPoll);
         }
+        let seat = self.seat();
         with_parker(|parker, waker| {
             loop {
-                match self.poll_end(core, waker) {
+                match self.poll_end(core, &seat, waker) {
                     Poll::Ready(end) => return end,
                     Poll::Pending => parker.park(),
                 }
@@ -114,7 +141,12 @@ impl Roll {
 
     /// As `wait`, without blocking: the waker is woken when there is news. What runs meanwhile,
     /// inside the pool, are closures; inside a poll of a pool of futures there is `poll_wait`.
-    pub(crate) fn poll_end(&self, core: &Arc<Core>, waker: &Waker) -> Poll<Result<(), WaitReason>> {
+    pub(crate) fn poll_end(
+        &self,
+        core: &Arc<Core>,
+        seat: &Seat<'_>,
+        waker: &Waker,
+    ) -> Poll<Result<(), WaitReason>> {
         let inside = frames::depth(core.address()) > 0;
         loop {
             while inside && let Some(cell) = self.oldest_queued() {
@@ -123,7 +155,7 @@ impl Roll {
                     return Poll::Ready(Err(reason));
                 }
             }
-            match self.is_over_or_wakes(inside, waker) {
+            match self.is_over_or_wakes(inside, seat, waker) {
                 Some(true) => return Poll::Ready(Ok(())),
                 Some(false) => {}
                 None => return Poll::Pending,
@@ -133,24 +165,24 @@ impl Roll {
 
     /// Whether it is over; None: it is not, and `waker` is woken when there is news. `inside`:
     /// that includes something of its own to run; if there is some already, it says false.
-    fn is_over_or_wakes(&self, inside: bool, waker: &Waker) -> Option<bool> {
+    fn is_over_or_wakes(&self, inside: bool, seat: &Seat<'_>, waker: &Waker) -> Option<bool> {
         let waker = waker.clone(); // may be user code: before the lock
         let mut state = self.state.lock();
-        let unneeded = match () {
+        let old = match () {
             () if state.tasks == 0 => return Some(true),
-            () if !inside => add(&mut state.wait_for_the_end, waker),
-            () if state.queued.is_empty() => add(&mut state.helpers, waker),
+            () if !inside => state.wait_for_the_end.insert(seat.number, waker),
+            () if state.queued.is_empty() => state.helpers.insert(seat.number, waker),
             () => return Some(false),
         };
         drop(state);
-        drop(unneeded);
+        drop(old);
         None
     }
 
     /// As `wait`, for a future. Inside a poll of the pool what is queued begins on top of it, one
     /// after the other.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn poll_wait(&self, core: &Arc<Core>, waker: &Waker) -> Poll<()> {
+    pub(crate) fn poll_wait(&self, core: &Arc<Core>, seat: &Seat<'_>, waker: &Waker) -> Poll<()> {
         frames::with_poll(core.address(), |poll| {
             loop {
                 while let Some(poll) = poll
@@ -159,8 +191,10 @@ impl Roll {
                 {
                     core.begin_on_top(cell, poll);
                 }
-                let helps = poll.is_some_and(|poll| poll.may_begin_or_wish(waker));
-                match self.is_over_or_wakes(helps, waker) {
+                let helps = poll.is_some_and(|poll| {
+                    poll.may_begin_or_wish(std::ptr::from_ref(seat).addr(), waker)
+                });
+                match self.is_over_or_wakes(helps, seat, waker) {
                     Some(true) => return Poll::Ready(()),
                     Some(false) => {}
                     None => return Poll::Pending,
@@ -186,18 +220,7 @@ impl State {
         if self.tasks > 0 {
             return Vec::new();
         }
-        let mut wakers = std::mem::take(&mut self.wait_for_the_end);
-        wakers.append(&mut self.helpers);
-        wakers
+        let ends = std::mem::take(&mut self.wait_for_the_end).into_values();
+        ends.chain(std::mem::take(&mut self.helpers).into_values()).collect()
     }
-}
-
-/// Keeps a waker that is not there yet; gives one back that is not needed. To compare two runs no
-/// code of the user.
-fn add(wakers: &mut Vec<Waker>, waker: Waker) -> Option<Waker> {
-    if wakers.iter().any(|other| other.will_wake(&waker)) {
-        return Some(waker);
-    }
-    wakers.push(waker);
-    None
 }

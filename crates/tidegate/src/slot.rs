@@ -37,14 +37,15 @@ impl<'m, E: Send + 'static> Slot<'m, E> {
         core: &Arc<Core>,
         members: &'m Arc<Members<E>>,
     ) -> Result<Self, Reason> {
-        let mut wake_ups = None;
+        let (mut wake_ups, seat) = (None, members.roll.seat());
+        let own = (&raw const seat).addr();
         poll_fn(|cx| {
             // Before the look: what changes after it wakes us.
             let (token, until) = (Some(&members.token), members.deadline);
             WakeUps::set(&mut wake_ups, core, token, until, cx.waker());
-            members.roll.wait_for_room(cx.waker());
+            members.roll.wait_for_room(&seat, cx.waker());
             // Inside a future, beyond the limit, it begins on top of that: when it may.
-            let forks = may_begin_here(core, cx.waker());
+            let forks = may_begin_here(core, own, cx.waker());
             let patience = if forks { Patience::Fork } else { Patience::Room };
             match members.try_enter(core, patience) {
                 Ok(Some((key, Patience::Room))) => {

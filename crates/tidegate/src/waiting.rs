@@ -35,15 +35,26 @@ pub(crate) fn begin_queued(cell: CellRef, waker: &Waker) {
 }
 
 /// False if a future of the pool is polled here that may not begin another on top of itself;
-/// `waker` is woken when it may.
-pub(crate) fn may_begin_here(core: &Core, waker: &Waker) -> bool {
+/// `waker` is woken when it may, the last one of this `who`.
+pub(crate) fn may_begin_here(core: &Core, who: usize, waker: &Waker) -> bool {
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     let may = frames::with_poll(core.address(), |poll| {
-        poll.is_none_or(|poll| poll.may_begin_or_wish(waker))
+        poll.is_none_or(|poll| poll.may_begin_or_wish(who, waker))
     });
     #[cfg(not(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle)))))]
     let may = true;
-    let _ = (core, waker);
+    let _ = (core, who, waker);
+    may
+}
+
+/// As `may_begin_here`, and nobody is woken.
+pub(crate) fn may_begin_now(core: &Core) -> bool {
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    let may =
+        frames::with_poll(core.address(), |poll| poll.is_none_or(|poll| poll.may_begin.get()));
+    #[cfg(not(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle)))))]
+    let may = true;
+    let _ = core;
     may
 }
 

@@ -497,8 +497,8 @@ fn a_deep_chain_of_awaits_is_polled_where_it_can_go_on() {
         let chain = down(pool.clone(), DEPTH, Arc::clone(&polls));
         let found = pool.submit(chain).await.unwrap().await.unwrap();
         assert_eq!(found, DEPTH);
-        // Each when it begins and when it goes on; the lowest and the top at each yield.
-        let most = 2 * DEPTH + 300;
+        // Each when it begins and when it goes on; the lowest each time that its worker yields.
+        let most = 2 * DEPTH + DEPTH / 16 + 300;
         assert!(polls.load(SeqCst) <= most, "{} polls", polls.load(SeqCst));
     });
 }

@@ -390,6 +390,9 @@ fn watch(core: Arc<Core>, bell: &Bell) {
         let looks = bell.looks.load(SeqCst);
         if bell.gone.load(SeqCst) {
             // Nothing can run any more: what is queued is cancelled, what ran was dropped.
+            if !core.reading().is_idle() {
+                core.work_is_lost();
+            }
             core.begin_shutdown(Shutdown::hard(), Who::Watcher);
         } else if bell.rung.load(SeqCst) || core.driver.runtime().is_look_due(&core) {
             bell.rung.store(false, SeqCst);

@@ -32,9 +32,9 @@ pub struct AsyncGroupBuilder<'p> {
 /// By default the first failure cancels the rest, which are dropped at their next await, and
 /// [`wait`](AsyncGroup::wait) returns it; a panic goes on in whoever waits.
 ///
-/// Inside a task of the same pool [`submit`](AsyncGroup::submit) never waits and is never refused
-/// for want of room, and a waiting task begins the group's own queued futures on top of itself:
-/// fork and join works on a pool of one worker.
+/// Inside a task of the same pool [`submit`](AsyncGroup::submit) is never refused for want of room:
+/// it begins the future on top of that task, one at a time, and so does a task that waits for the
+/// group with its queued ones: fork and join works on a pool of one worker.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -155,7 +155,9 @@ impl<E: Send + 'static> AsyncGroup<E> {
         if is_member {
             return Err(GroupError::WouldDeadlock);
         }
-        poll_fn(|cx| members.roll.poll_wait(pool.core(), cx.waker())).await;
+        let seat = members.roll.seat();
+        poll_fn(|cx| members.roll.poll_wait(pool.core(), &seat, cx.waker())).await;
+        drop(seat);
         members.conclude()
     }
 

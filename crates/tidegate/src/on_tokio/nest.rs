@@ -7,24 +7,27 @@
 //! and `workers` and the limits of groups hold for futures, too.
 //!
 //! Who is on top has a waker of its own: of a deep stack only those are polled that can go on.
+//!
+//! Wakers are code of the user: none is cloned or dropped while the tasks are out of the nest.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, VecDeque};
-use std::future::poll_fn;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use super::body::Started;
+use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
 use crate::life::CellRef;
 use crate::outcome::Cause;
+use crate::panics::drop_quietly;
 use crate::parker::with_parker;
 use crate::settle::RunEnv;
 use crate::sync::atomic::AtomicBool;
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::token::{Listener, Registration};
-use crate::waiting::may_begin_here;
 
 #[derive(Default)]
 pub(crate) struct Nest {
@@ -40,6 +43,8 @@ struct More {
     above: Vec<Above>,
     /// Of the lowest.
     wishes: Wishes,
+    /// Of whoever polls the nest.
+    outer: Option<Arc<Waker>>,
 }
 
 struct Above {
@@ -78,12 +83,35 @@ impl Nest {
 
     /// Polls what is in it, until all of it is pending (Pending) or over.
     pub(crate) fn poll(&self, env: &RunEnv<'_>, cx: &mut Context<'_>) -> Poll<()> {
-        // What has begun meanwhile must be polled once, or nothing would wake us for it.
-        let mut has_begun = self.poll_each(env, cx, Reach::All);
-        while has_begun {
-            has_begun = self.poll_each(env, cx, Reach::Top);
+        let mut turn = None;
+        let mut reach = Reach::All;
+        loop {
+            self.set_outer(cx.waker());
+            if !self.poll_each(env, cx, reach) {
+                return if self.is_empty() { Poll::Ready(()) } else { Poll::Pending };
+            }
+            // What has begun must be polled once, or nothing would wake us for it. Not for ever: a
+            // worker that was woken for the others may have to wait for this thread (R7).
+            reach = Reach::Top;
+            if turn.get_or_insert_with(|| Turn::new(env.core)).is_over(env.core) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
-        if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Those on top wake whoever polls now.
+    fn set_outer(&self, waker: &Waker) {
+        let Some(more) = self.more.take() else { return };
+        let is_set = more.outer.as_ref().is_some_and(|outer| outer.will_wake(waker));
+        self.more.set(Some(more));
+        if !is_set {
+            let mut outer = Some(Arc::new(waker.clone()));
+            if let Some(mut more) = self.more.take() {
+                std::mem::swap(&mut more.outer, &mut outer);
+                self.more.set(Some(more));
+            }
+        }
     }
 
     /// From the top down, so that whoever waits for one above it goes on at once. True if
@@ -92,13 +120,14 @@ impl Nest {
         let (mut first, mut more) = (self.first.take(), self.more.take());
         let mut is_top = true;
         let count = more.as_ref().map_or(0, |more| more.above.len());
+        let outer = more.as_ref().and_then(|more| more.outer.clone());
         for at in (0..count).rev() {
             if reach == Reach::Top && !is_top {
                 break; // who is woken further down has woken us, too
             }
             let above = &mut more.as_mut().expect("counted").above;
             let Above { task, signal, wishes } = &mut above[at];
-            let is_due = Signal::renew(signal, task, env, cx.waker());
+            let is_due = Signal::renew(signal, task, env, outer.as_ref().expect("set for those"));
             let is_wished = is_top && wishes.are_there();
             if !is_due && !is_wished {
                 is_top = false;
@@ -160,7 +189,7 @@ impl Nest {
                 return Polled { is_over: false, is_next_top: false };
             }
             is_due = false;
-            let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), is_top);
+            let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), env.line, is_top);
             let polled = task.poll(env, cx, &poll);
             wishes.add(poll.wishes.take());
             let may_begin = poll.may_begin.get();
@@ -177,8 +206,9 @@ impl Nest {
     pub(crate) fn stop(&self, env: &RunEnv<'_>, cause: Cause) {
         while !self.is_empty() {
             for mut task in self.take_all() {
-                let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), true);
+                let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), env.line, true);
                 task.stop(env, cause, &poll);
+                Wishes::default().add(poll.wishes.take());
             }
         }
     }
@@ -193,7 +223,7 @@ impl Nest {
         loop {
             told.watch(self, cx.waker());
             let polled = self.poll(env, cx);
-            if polled.is_ready() || told.watches(self, cx.waker()) {
+            if polled.is_ready() || told.watches(self) {
                 return polled;
             }
         }
@@ -235,6 +265,26 @@ enum Reach {
     Top,
 }
 
+/// How long what begins is polled at once.
+struct Turn {
+    began: Ticks,
+    left: u32,
+}
+
+impl Turn {
+    const PASSES: u32 = 32;
+    const LENGTH: Duration = Duration::from_micros(500);
+
+    fn new(core: &Core) -> Turn {
+        Turn { began: core.real_time.now(), left: Turn::PASSES }
+    }
+
+    fn is_over(&mut self, core: &Core) -> bool {
+        self.left -= 1;
+        self.left == 0 || core.real_time.now().since(self.began) > Turn::LENGTH
+    }
+}
+
 /// How a poll left one of them, and whether the next below is the top now.
 struct Polled {
     is_over: bool,
@@ -252,8 +302,7 @@ impl Above {
 /// The waker of one that is on top of another.
 struct Signal {
     is_woken: AtomicBool,
-    /// Of whoever polls the nest.
-    outer: Waker,
+    outer: Arc<Waker>,
 }
 
 impl Signal {
@@ -262,15 +311,16 @@ impl Signal {
         signal: &mut Option<(Arc<Signal>, Option<Registration>)>,
         task: &mut Started,
         env: &RunEnv<'_>,
-        outer: &Waker,
+        outer: &Arc<Waker>,
     ) -> bool {
         if let Some((signal, _)) = signal
-            && signal.outer.will_wake(outer)
+            && Arc::ptr_eq(&signal.outer, outer)
         {
             let is_woken = signal.is_woken.load(SeqCst) && signal.is_woken.swap(false, SeqCst);
             return is_woken || task.cell().stop_requested().is_some();
         }
-        let new = Arc::new(Signal { is_woken: AtomicBool::new(false), outer: outer.clone() });
+        let new = Signal { is_woken: AtomicBool::new(false), outer: Arc::clone(outer) };
+        let new = Arc::new(new);
         // A worker is woken when its task is told to stop; a caller's task sees to it itself.
         let told = match env.line {
             Some(_) => None,
@@ -301,39 +351,39 @@ pub(crate) struct StopWake {
 
 impl StopWake {
     fn watch(&mut self, nest: &Nest, waker: &Waker) {
-        if self.watches(nest, waker) {
+        let is_same = self.watched.as_ref().is_some_and(|(_, by)| by.will_wake(waker));
+        if is_same && self.watches(nest) {
             return;
         }
-        self.watched = nest.with_first(|task| (task.cell(), waker.clone()));
+        self.watched = nest.with_first(Started::cell).map(|cell| (cell, waker.clone()));
+        let waker = waker.clone();
         // One that was told already is dropped by the poll that follows.
-        let register = |task: &mut Started| task.token().register(Listener::Waker(waker.clone()));
-        self.registration = nest.with_first(register).flatten();
+        self.registration = nest
+            .with_first(Started::token)
+            .and_then(|token| token.register(Listener::Waker(waker)));
     }
 
-    fn watches(&self, nest: &Nest, waker: &Waker) -> bool {
+    fn watches(&self, nest: &Nest) -> bool {
         let now = nest.with_first(Started::cell);
-        self.watched.as_ref().is_some_and(|(of, by)| Some(*of) == now && by.will_wake(waker))
+        self.watched.as_ref().is_some_and(|(of, _)| Some(*of) == now)
     }
 }
 
 // ---------------------------------------------------------------- who begins what
 
-/// Wakers of those who would begin something on top, each once, in the order of their coming.
+/// Those who would begin something on top, in the order of their coming: of each, the last waker.
 #[derive(Default)]
 struct Wishes {
-    line: VecDeque<Waker>,
-    known: BTreeSet<(usize, usize)>,
+    line: VecDeque<usize>,
+    wakers: BTreeMap<usize, Waker>,
 }
 
 impl Wishes {
-    fn key(waker: &Waker) -> (usize, usize) {
-        (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
-    }
-
-    fn add(&mut self, wakers: impl IntoIterator<Item = Waker>) {
-        for waker in wakers {
-            if self.known.insert(Wishes::key(&waker)) {
-                self.line.push_back(waker);
+    fn add(&mut self, wishes: impl IntoIterator<Item = (usize, Waker)>) {
+        for (who, waker) in wishes {
+            match self.wakers.insert(who, waker) {
+                None => self.line.push_back(who),
+                Some(old) => drop(drop_quietly(old)),
             }
         }
     }
@@ -342,16 +392,24 @@ impl Wishes {
         !self.line.is_empty()
     }
 
-    fn append(&mut self, other: Wishes) {
-        self.add(other.line);
+    fn append(&mut self, mut other: Wishes) {
+        let wakers = &mut other.wakers;
+        self.add(other.line.drain(..).filter_map(|who| Some((who, wakers.remove(&who)?))));
     }
 
     /// Wakes the oldest; false if there is none.
     fn grant(&mut self, core: &Core) -> bool {
-        let Some(waker) = self.line.pop_front() else { return false };
-        self.known.remove(&Wishes::key(&waker));
-        core.wake([waker]);
+        let Some(who) = self.line.pop_front() else { return false };
+        core.wake(self.wakers.remove(&who));
         true
+    }
+}
+
+impl Drop for Wishes {
+    fn drop(&mut self) {
+        while let Some((_, waker)) = self.wakers.pop_first() {
+            drop_quietly(waker);
+        }
     }
 }
 
@@ -359,26 +417,13 @@ impl Wishes {
 /// waits for it, on top of the task that is polled there, or `waker` is woken when that may be.
 /// False if somebody else was first.
 pub(crate) fn begin_queued(cell: CellRef, waker: &Waker) -> bool {
-    let pool = cell.cell().core.load(SeqCst);
+    let (pool, who) = (cell.cell().core.load(SeqCst), cell.address().addr());
     frames::with_poll(pool.cast_const(), |poll| match poll {
-        Some(poll) if poll.may_begin_or_wish(waker) => {
+        Some(poll) if poll.may_begin_or_wish(who, waker) => {
             Core::find(pool).is_none_or(|core| core.begin_on_top(cell, poll))
         }
         _ => true,
     })
-}
-
-/// Ready when the task of this pool that is polled here may begin another on top of itself; at
-/// once if none is. Before it waits it says so.
-pub(super) async fn until_it_may_begin(core: &Core, mut waits: impl FnMut()) {
-    poll_fn(|cx| {
-        if may_begin_here(core, cx.waker()) {
-            return Poll::Ready(());
-        }
-        waits();
-        Poll::Pending
-    })
-    .await;
 }
 
 impl Core {
@@ -397,20 +442,20 @@ impl Core {
     /// As `begin_on_top`, for a task that was claimed.
     pub(crate) fn begin_claimed_on_top(self: &Arc<Self>, cell: CellRef, poll: &frames::Poll) {
         debug_assert!(poll.may_begin.get(), "only the top begins another");
-        poll.may_begin.set(false);
         // SAFETY: it was made of a nest that lives as long as the poll, on this thread.
         let nest = unsafe { &*poll.inbox.cast::<Nest>() };
-        frames::with_line(self.address(), |line| {
-            self.ledger.nested.fetch_add(1, SeqCst);
-            match line {
-                Some(line) => line.count_nested(),
-                None => {
-                    self.ledger.started.fetch_add(1, SeqCst);
-                    self.callers.lock().push((cell, frames::fresh_number()));
-                }
+        let line = poll.line();
+        self.ledger.nested.fetch_add(1, SeqCst);
+        match line {
+            Some(line) => line.count_nested(),
+            None => {
+                self.ledger.started.fetch_add(1, SeqCst);
+                self.callers.lock().push((cell, frames::fresh_number()));
             }
-            let env = RunEnv { core: self, line, state: crate::worker::no_state(), nest };
-            crate::worker::run_claimed(cell, &env);
-        });
+        }
+        let env = RunEnv { core: self, line, state: crate::worker::no_state(), nest };
+        crate::worker::run_claimed(cell, &env);
+        // One whose time was over has ended instead.
+        poll.may_begin.set(nest.is_empty());
     }
 }

@@ -6,12 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tokio::task::coop::consume_budget;
+
 use super::body::FutureTask;
 use super::driver::enter;
-use super::nest::{Nest, StopWake, until_it_may_begin};
+use super::nest::{Nest, StopWake};
 use super::work::Begin;
 use crate::admission::Patience;
-use crate::awaited::{Placed, Taken};
+use crate::awaited::{LetIn, Placed, Taken};
 use crate::core::Core;
 use crate::frames;
 use crate::handle::Handle;
@@ -49,6 +51,8 @@ async fn offer_future<B: Begin>(
     handle: bool,
     offer: Offer<'_>,
 ) -> Taken<B> {
+    // A loop of submissions that never wait takes its share of tokio's budget, as one of sends does.
+    consume_budget().await;
     match offer.wants {
         None => place(core, work, handle, offer).await,
         Some(_) => {
@@ -62,22 +66,22 @@ async fn place<B: Begin>(core: Arc<Core>, work: B, handle: bool, offer: Offer<'_
     let task = FutureTask::boxed(work);
     // SAFETY: it borrows nothing, and the functions are those of this task.
     let placed = unsafe { core.place(task, &FutureTask::<B>::OPS, handle, offer) };
-    match placed {
-        Placed::Accepted(cell) => Ok(cell),
-        Placed::Refused(refused) => Err(refused),
-        Placed::Waits(line) => line.await,
-        Placed::Here(mut hand) => {
-            until_it_may_begin(&core, || hand.step_back()).await;
-            let cell = hand.claim();
-            // Dropped with the task in it, this must give back what the handle would.
-            let own = handle.then(|| Handle::<B::Value, B::Error>::new(cell, false));
-            if let Some(hosted) = core.begin_here(cell) {
-                hosted.await;
-            }
-            std::mem::forget(own);
-            Ok(cell)
-        }
+    let cell = match placed {
+        Placed::Accepted(cell) => return Ok(cell),
+        Placed::Refused(refused) => return Err(refused),
+        Placed::Waits(line) => match line.await? {
+            LetIn::Queued(cell) => return Ok(cell),
+            LetIn::Here(cell) => cell,
+        },
+        Placed::Here(cell) => cell,
+    };
+    // Dropped with the task in it, this must give back what the handle would.
+    let own = handle.then(|| Handle::<B::Value, B::Error>::new(cell, false));
+    if let Some(hosted) = core.begin_here(cell) {
+        hosted.await;
     }
+    std::mem::forget(own);
+    Ok(cell)
 }
 
 impl Core {

@@ -170,6 +170,9 @@ impl Drop for AsyncWorker {
         let Some(worker) = &self.worker else { return };
         self.present.runtime_gone();
         let (core, line) = (Arc::clone(&worker.core), Arc::clone(&worker.line));
+        if !worker.nest.is_empty() {
+            core.work_is_lost();
+        }
         enter(&core, Some(&line), || {
             worker.nest.stop(&env(worker), Cause::WorkerLost);
             line.end();
