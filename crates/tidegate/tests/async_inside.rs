@@ -513,7 +513,9 @@ fn g1_a_submission_that_waits_for_its_turn_holds_up_no_wait_for_the_group() {
             let mut waits = own.submit(async move { waited.wait().await }).await.unwrap();
             assert!(futures_util::poll!(&mut waits).is_pending(), "it is on top now");
             own.spawn(async {}).await.unwrap(); // the queue is full
-            group.submit(async { Ok(()) }).await.unwrap();
+            // It did not wait for who wants to join it; and that was its end.
+            let refused = group.submit(async { Ok(()) }).await.unwrap_err();
+            assert_eq!(refused.reason(), Reason::Cancelled);
             waits.await.unwrap().unwrap();
         });
         task.await.unwrap().await.unwrap();

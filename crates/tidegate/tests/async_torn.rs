@@ -13,7 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate::{
-    AsyncGroup, AsyncPool, Budget, Handle, Permit, Refused, Shutdown, TaskError, WaitError,
+    AsyncGroup, AsyncPool, Budget, Handle, Inside, Permit, Refused, Report, Shutdown, TaskError,
+    Token, WaitError,
 };
 use tokio::runtime::Runtime;
 
@@ -121,11 +122,9 @@ impl Torn {
 
     fn all_wait_for_the_shutdown(&mut self) {
         let light = self.pool.shutdown(Shutdown::light());
-        self.awaits("shutdown", async move { light.await.unwrap().is_success().to_string() });
+        self.awaits("shutdown", async move { lost(&light.await.unwrap()) });
         let own = self.pool.clone();
-        self.blocks("shutdown", move || {
-            own.shutdown_blocking(Shutdown::light()).unwrap().is_success().to_string()
-        });
+        self.blocks("shutdown", move || lost(&own.shutdown_blocking(Shutdown::light()).unwrap()));
     }
 
     /// The runtime goes; what each of them was told.
@@ -176,6 +175,15 @@ fn of_wait(outcome: Result<(), WaitError<()>>) -> String {
     }
 }
 
+/// Nobody asked for Hard, so what was left is lost; and nothing is left.
+fn lost(report: &Report) -> String {
+    let gone = report.still_running.is_empty() && report.abandoned_workers == 0;
+    match gone && report.workers_lost && !report.is_success() {
+        true => "lost".to_owned(),
+        false => report.to_string(),
+    }
+}
+
 /// Its work is given back, and dropped here.
 fn of_submit<F>(submitted: Result<Handle<()>, Refused<F>>) -> String {
     submitted.map_or_else(|refused| format!("{:?}", refused.reason()), |_| "accepted".to_owned())
@@ -222,7 +230,7 @@ fn hazard_69_a_runtime_that_shuts_down_under_a_shutdown() {
         assert_eq!(pool.snapshot().cancelled, 7);
         assert_eq!(drops.0.load(SeqCst), 7, "each was dropped once");
         let told = |whom| released.iter().filter(move |(what, _)| *what == whom).map(|(_, t)| &**t);
-        assert_eq!(told("shutdown").collect::<Vec<_>>(), ["true", "true"], "nothing is left");
+        assert_eq!(told("shutdown").collect::<Vec<_>>(), ["lost", "lost"], "and nothing is left");
         assert_eq!(told("idle").collect::<Vec<_>>(), ["Ok(())"]);
     }
 }
@@ -239,10 +247,84 @@ fn hazard_69_a_shutdown_ends_with_the_runtime_and_not_with_the_grace() {
         let closed = pool.closed();
         std::thread::spawn(move || {
             let report = pool.shutdown_blocking(Shutdown::light()).unwrap();
-            tell.send(report.is_success()).unwrap();
+            tell.send(lost(&report)).unwrap();
         });
         closed.wait();
         drop(runtime);
-        assert_eq!(over.recv_timeout(LONG), Ok(true), "round {n}: everything was dropped");
+        assert_eq!(over.recv_timeout(LONG), Ok("lost".to_owned()), "round {n}");
+    }
+}
+
+/// Cancels as the runtime drops it: there is something to do, and nobody left to do it.
+struct CancelsWhenDropped(Token);
+impl Drop for CancelsWhenDropped {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// What a token cancels in the queue is cleared away by a task of the runtime, which is dropped
+/// before or after whoever asks for it.
+fn cancelled_by_the_end(runtime: Runtime, pool_first: bool) {
+    let token = Token::new();
+    let cancels = CancelsWhenDropped(token.clone());
+    let parked = async move {
+        let _cancels = cancels;
+        pending::<()>().await;
+    };
+    let builder = quiet("chores").workers(1).queue(5);
+    let (pool, queued) = runtime.block_on(async {
+        let pool = if pool_first {
+            let pool = builder.build_async().unwrap();
+            tokio::spawn(parked);
+            pool
+        } else {
+            tokio::spawn(parked);
+            builder.build_async().unwrap()
+        };
+        pool.spawn(pending()).await.unwrap();
+        let queued = pool.task("queued").cancel_with(&token).submit(|_| async {});
+        let queued = queued.await.unwrap();
+        while pool.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        (pool, queued)
+    });
+    runtime.shutdown_timeout(LONG);
+    assert_eq!(of_wait(queued.wait()), "cancelled");
+    let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
+    assert!(report.is_success(), "{report}");
+    pool.snapshot().check().unwrap();
+    assert_eq!(pool.snapshot().cancelled, 2);
+}
+
+/// The worker goes with one task on top of another, and one that was given up at its turn.
+fn torn_with_one_on_top(runtime: Runtime) {
+    let builder = quiet("on-top").workers(1).queue(1).when_full_inside(Inside::RunInline);
+    let pool = builder.build_async_on(runtime.handle()).unwrap();
+    let own = pool.clone();
+    let task = pool.try_submit(async move {
+        own.spawn(async {}).await.unwrap(); // the queue is full
+        own.spawn(pending()).await.unwrap(); // and this is on top
+        let mut at_its_turn = Box::pin(own.submit(async {}));
+        assert!(poll_once(at_its_turn.as_mut()).is_pending());
+    });
+    runtime.block_on(task.unwrap()).unwrap();
+    runtime.shutdown_timeout(LONG);
+    let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
+    assert!(report.is_success(), "{report}");
+    pool.snapshot().check().unwrap();
+    assert_eq!((pool.snapshot().completed, pool.snapshot().cancelled), (1, 2));
+}
+
+#[test]
+fn hazard_69_a_runtime_that_shuts_down_with_chores_in_flight() {
+    for n in 0..50 {
+        for (_, runtime) in runtimes() {
+            cancelled_by_the_end(runtime, n % 2 == 0);
+        }
+        for (_, runtime) in runtimes() {
+            torn_with_one_on_top(runtime);
+        }
     }
 }
