@@ -293,7 +293,7 @@ fn cancelled_by_the_end(runtime: Runtime, pool_first: bool) {
     runtime.shutdown_timeout(LONG);
     assert_eq!(of_wait(queued.wait()), "cancelled");
     let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
-    assert!(report.is_success(), "{report}");
+    assert_eq!(lost(&report), "lost");
     pool.snapshot().check().unwrap();
     assert_eq!(pool.snapshot().cancelled, 2);
 }
@@ -312,7 +312,7 @@ fn torn_with_one_on_top(runtime: Runtime) {
     runtime.block_on(task.unwrap()).unwrap();
     runtime.shutdown_timeout(LONG);
     let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
-    assert!(report.is_success(), "{report}");
+    assert_eq!(lost(&report), "lost");
     pool.snapshot().check().unwrap();
     assert_eq!((pool.snapshot().completed, pool.snapshot().cancelled), (1, 2));
 }
