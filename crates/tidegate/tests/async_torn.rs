@@ -7,14 +7,14 @@
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate::{
-    AsyncGroup, AsyncPool, Budget, Handle, Inside, Permit, Refused, Report, Shutdown, TaskError,
-    Token, WaitError,
+    AsyncGroup, AsyncPool, Budget, Builder, Handle, Inside, Permit, Refused, Report, Shutdown,
+    TaskError, Token, WaitError,
 };
 use tokio::runtime::Runtime;
 
@@ -255,6 +255,31 @@ fn hazard_69_a_shutdown_ends_with_the_runtime_and_not_with_the_grace() {
     }
 }
 
+/// Counts the threads that a pool starts for itself.
+#[derive(Default)]
+struct Threads(Arc<AtomicUsize>);
+
+impl Threads {
+    fn counted(&self, builder: Builder) -> Builder {
+        let count = Arc::clone(&self.0);
+        builder.spawner(move |thread, body| {
+            count.fetch_add(1, SeqCst);
+            thread.spawn(body)
+        })
+    }
+
+    /// It ends, by a few threads: who does chores makes no new ones for ever.
+    fn end(self, pool: &AsyncPool, completed: u64) {
+        let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
+        assert_eq!(lost(&report), "lost");
+        let now = pool.snapshot();
+        now.check().unwrap();
+        assert_eq!((now.completed, now.cancelled), (completed, 2), "{now}");
+        let threads = self.0.load(SeqCst);
+        assert!(threads < 20, "{threads} threads were started");
+    }
+}
+
 /// Cancels as the runtime drops it: there is something to do, and nobody left to do it.
 struct CancelsWhenDropped(Token);
 impl Drop for CancelsWhenDropped {
@@ -272,7 +297,8 @@ fn cancelled_by_the_end(runtime: Runtime, pool_first: bool) {
         let _cancels = cancels;
         pending::<()>().await;
     };
-    let builder = quiet("chores").workers(1).queue(5);
+    let threads = Threads::default();
+    let builder = threads.counted(quiet("chores").workers(1).queue(5));
     let (pool, queued) = runtime.block_on(async {
         let pool = if pool_first {
             let pool = builder.build_async().unwrap();
@@ -292,16 +318,14 @@ fn cancelled_by_the_end(runtime: Runtime, pool_first: bool) {
     });
     runtime.shutdown_timeout(LONG);
     assert_eq!(of_wait(queued.wait()), "cancelled");
-    let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
-    assert_eq!(lost(&report), "lost");
-    pool.snapshot().check().unwrap();
-    assert_eq!(pool.snapshot().cancelled, 2);
+    threads.end(&pool, 0);
 }
 
 /// The worker goes with one task on top of another, and one that was given up at its turn.
 fn torn_with_one_on_top(runtime: Runtime) {
     let builder = quiet("on-top").workers(1).queue(1).when_full_inside(Inside::RunInline);
-    let pool = builder.build_async_on(runtime.handle()).unwrap();
+    let threads = Threads::default();
+    let pool = threads.counted(builder).build_async_on(runtime.handle()).unwrap();
     let own = pool.clone();
     let task = pool.try_submit(async move {
         own.spawn(async {}).await.unwrap(); // the queue is full
@@ -311,10 +335,7 @@ fn torn_with_one_on_top(runtime: Runtime) {
     });
     runtime.block_on(task.unwrap()).unwrap();
     runtime.shutdown_timeout(LONG);
-    let report = pool.shutdown_blocking(Shutdown::default()).unwrap();
-    assert_eq!(lost(&report), "lost");
-    pool.snapshot().check().unwrap();
-    assert_eq!((pool.snapshot().completed, pool.snapshot().cancelled), (1, 2));
+    threads.end(&pool, 1);
 }
 
 #[test]

@@ -382,6 +382,7 @@ impl Drop for Chores {
 /// Sees to it that what is due gets done, whatever the runtime does, and ends the pool.
 fn watch(core: Arc<Core>, bell: &Bell) {
     let ending = Arc::clone(&core.ending);
+    let mut is_told = false;
     let report = loop {
         bell.watching.store(true, SeqCst);
         if let Some(report) = bell.report.lock().take() {
@@ -389,11 +390,14 @@ fn watch(core: Arc<Core>, bell: &Bell) {
         }
         let looks = bell.looks.load(SeqCst);
         if bell.gone.load(SeqCst) {
-            // Nothing can run any more: what is queued is cancelled, what ran was dropped.
-            if !core.reading().is_idle() {
-                core.work_is_lost();
+            // Nothing can run any more: what is queued is cancelled, what ran was dropped. Once:
+            // each time would give the reaper something to do, and us another look.
+            if !std::mem::replace(&mut is_told, true) {
+                if !core.reading().is_idle() {
+                    core.work_is_lost();
+                }
+                core.begin_shutdown(Shutdown::hard(), Who::Watcher);
             }
-            core.begin_shutdown(Shutdown::hard(), Who::Watcher);
         } else if bell.rung.load(SeqCst) || core.driver.runtime().is_look_due(&core) {
             bell.rung.store(false, SeqCst);
             bell.ring();
