@@ -8,7 +8,8 @@
 //!
 //! Who is on top has a waker of its own: of a deep stack only those are polled that can go on.
 //!
-//! Wakers are code of the user: none is cloned or dropped while the tasks are out of the nest.
+//! Wakers are code of the user, which may panic: none is cloned while the tasks are out of the
+//! nest, and all are dropped quietly.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +45,7 @@ struct More {
     /// Of the lowest.
     wishes: Wishes,
     /// Of whoever polls the nest.
-    outer: Option<Arc<Waker>>,
+    outer: Option<Arc<Outer>>,
 }
 
 struct Above {
@@ -103,10 +104,10 @@ impl Nest {
     /// Those on top wake whoever polls now.
     fn set_outer(&self, waker: &Waker) {
         let Some(more) = self.more.take() else { return };
-        let is_set = more.outer.as_ref().is_some_and(|outer| outer.will_wake(waker));
+        let is_set = more.outer.as_ref().is_some_and(|outer| outer.waker().will_wake(waker));
         self.more.set(Some(more));
         if !is_set {
-            let mut outer = Some(Arc::new(waker.clone()));
+            let mut outer = Some(Arc::new(Outer(Some(waker.clone()))));
             if let Some(mut more) = self.more.take() {
                 std::mem::swap(&mut more.outer, &mut outer);
                 self.more.set(Some(more));
@@ -302,7 +303,22 @@ impl Above {
 /// The waker of one that is on top of another.
 struct Signal {
     is_woken: AtomicBool,
-    outer: Arc<Waker>,
+    outer: Arc<Outer>,
+}
+
+/// The waker of whoever polls the nest.
+struct Outer(Option<Waker>);
+
+impl Outer {
+    fn waker(&self) -> &Waker {
+        self.0.as_ref().expect("until it is dropped")
+    }
+}
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        drop_quietly(self.0.take());
+    }
 }
 
 impl Signal {
@@ -311,7 +327,7 @@ impl Signal {
         signal: &mut Option<(Arc<Signal>, Option<Registration>)>,
         task: &mut Started,
         env: &RunEnv<'_>,
-        outer: &Arc<Waker>,
+        outer: &Arc<Outer>,
     ) -> bool {
         if let Some((signal, _)) = signal
             && Arc::ptr_eq(&signal.outer, outer)
@@ -337,7 +353,7 @@ impl Wake for Signal {
     }
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_woken.swap(true, SeqCst) {
-            self.outer.wake_by_ref();
+            self.outer.waker().wake_by_ref();
         }
     }
 }
