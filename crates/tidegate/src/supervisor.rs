@@ -20,7 +20,7 @@ use crate::outcome::Cause;
 use crate::pace::Looks;
 use crate::queue::Item;
 use crate::reaper::Chore;
-use crate::report::{Mode, Report};
+use crate::report::Report;
 use crate::resize::Sizing;
 use crate::roster::Phase;
 use crate::settle::{self, Who};
@@ -463,14 +463,6 @@ impl Core {
         }
         self.settled();
         self.wake_supervisor();
-    }
-
-    /// The runtime has gone with work left, and nobody has asked for Hard.
-    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn work_is_lost(&self) {
-        let mut control = self.control.lock();
-        let asked = control.closing.is_some_and(|closing| closing.mode == Mode::Hard);
-        control.lost_workers |= !asked;
     }
 
     /// S9: nobody will come for what is queued.

@@ -25,7 +25,7 @@ use crate::core::{Core, Ending};
 use crate::frames;
 use crate::line::WorkerLine;
 use crate::parker::Parker;
-use crate::report::{Report, Shutdown};
+use crate::report::{Mode, Report, Shutdown};
 use crate::resize::Sizing;
 use crate::settle::Who;
 use crate::spawn::{self, Joiner};
@@ -378,6 +378,15 @@ impl Drop for Chores {
 }
 
 // ---------------------------------------------------------------- the watch
+
+impl Core {
+    /// The runtime has gone with work left, and nobody has asked for Hard.
+    pub(super) fn work_is_lost(&self) {
+        let mut control = self.control.lock();
+        let asked = control.closing.is_some_and(|closing| closing.mode == Mode::Hard);
+        control.lost_workers |= !asked;
+    }
+}
 
 /// Sees to it that what is due gets done, whatever the runtime does, and ends the pool.
 fn watch(core: Arc<Core>, bell: &Bell) {
