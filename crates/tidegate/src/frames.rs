@@ -19,6 +19,7 @@ struct Frame {
     /// Null on a caller's thread.
     line: *const WorkerLine,
     /// Null unless a future is polled here.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     poll: *const Poll,
     /// A runtime polls here: nothing may block.
     is_polled: bool,
