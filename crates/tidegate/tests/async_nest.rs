@@ -9,10 +9,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
-use std::time::Duration;
 
 use futures_util::poll;
-use tidegate::{AsyncPool, Budget, Clock, Inside, Reason, Shutdown, Token, WhenFull};
+use tidegate::{AsyncPool, Budget, Clock, Inside, ManualClock, Reason, Shutdown, Token, WhenFull};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 
@@ -111,16 +110,17 @@ async fn r9_a_task_that_awaits_its_own_pool_in_a_loop_lets_others_go_on() {
 // ---------------------------------------------------------------- what ends the wait for a turn
 
 /// What a submission is told that waits for its turn: its task has begun one that does not end,
-/// and there is no room. `then` happens once it waits.
+/// and there is no room. `then` happens once it waits; no time passes by itself.
 async fn told_at_its_turn<F>(
     offers: impl FnOnce(AsyncPool) -> F + Send + 'static,
-    then: impl FnOnce(&AsyncPool),
+    then: impl FnOnce(&AsyncPool, &ManualClock),
 ) -> Result<(), Reason>
 where
     F: Future<Output = Result<(), Reason>> + Send,
 {
+    let (clock, hands) = Clock::manual();
     let pool = quiet("turns").workers(1).queue(1).when_full_inside(Inside::RunInline);
-    let pool = pool.build_async().unwrap();
+    let pool = pool.clock(clock).build_async().unwrap();
     let (own, waits) = (pool.clone(), Arc::new(Notify::new()));
     let says_so = Arc::clone(&waits);
     let task = pool.submit(async move {
@@ -138,7 +138,7 @@ where
     });
     let task = task.await.unwrap();
     waits.notified().await;
-    then(&pool);
+    then(&pool, &hands);
     let told = task.await.unwrap();
     ends_whole(&pool).await;
     told
@@ -153,7 +153,7 @@ fn r4_a_token_ends_the_wait_for_a_turn() {
             let offered = pool.task("told").cancel_with(&own).submit(|_| async {}).await;
             offered.map(drop).map_err(|refused| refused.reason())
         };
-        let told = told_at_its_turn(offers, |_| token.cancel()).await;
+        let told = told_at_its_turn(offers, |_, _| token.cancel()).await;
         assert_eq!(told, Err(Reason::Cancelled));
     });
 }
@@ -162,11 +162,12 @@ fn r4_a_token_ends_the_wait_for_a_turn() {
 fn r4_a_limit_ends_the_wait_for_a_turn() {
     on_each(|| async {
         let offers = |pool: AsyncPool| async move {
-            let task = pool.task("limited").wait_at_most(Duration::from_millis(1));
+            let task = pool.task("limited").wait_at_most(SECOND);
             let offered = task.submit(|_| async {}).await;
             offered.map(drop).map_err(|refused| refused.reason())
         };
-        assert_eq!(told_at_its_turn(offers, |_| ()).await, Err(Reason::TimedOut));
+        let told = told_at_its_turn(offers, |_, hands| hands.advance(SECOND)).await;
+        assert_eq!(told, Err(Reason::TimedOut));
     });
 }
 
@@ -174,11 +175,12 @@ fn r4_a_limit_ends_the_wait_for_a_turn() {
 fn g1_the_deadline_of_a_group_ends_the_wait_for_a_turn() {
     on_each(|| async {
         let offers = |pool: AsyncPool| async move {
-            let group = pool.group().deadline(Duration::from_millis(1)).start::<()>();
+            let group = pool.group().deadline(SECOND).start::<()>();
             let offered = group.submit(async { Ok(()) }).await;
             offered.map_err(|refused| refused.reason())
         };
-        assert_eq!(told_at_its_turn(offers, |_| ()).await, Err(Reason::TimedOut));
+        let told = told_at_its_turn(offers, |_, hands| hands.advance(SECOND)).await;
+        assert_eq!(told, Err(Reason::TimedOut));
     });
 }
 
@@ -192,7 +194,7 @@ fn g1_a_cancel_of_a_group_ends_the_wait_for_a_turn() {
             let offered = group.submit(async { Ok(()) }).await;
             offered.map_err(|refused| refused.reason())
         };
-        let told = told_at_its_turn(offers, |_| cancels.cancel()).await;
+        let told = told_at_its_turn(offers, |_, _| cancels.cancel()).await;
         assert_eq!(told, Err(Reason::Cancelled));
     });
 }
@@ -204,7 +206,7 @@ fn s1_a_close_ends_the_wait_for_a_turn() {
             let offered = pool.submit(async {}).await;
             offered.map(drop).map_err(|refused| refused.reason())
         };
-        assert_eq!(told_at_its_turn(offers, |pool| pool.close()).await, Err(Reason::Closed));
+        assert_eq!(told_at_its_turn(offers, |pool, _| pool.close()).await, Err(Reason::Closed));
     });
 }
 

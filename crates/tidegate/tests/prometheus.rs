@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::Duration;
 
 use tidegate::{Budget, Exporter, Pool, Shutdown};
@@ -356,8 +356,8 @@ fn v1_the_number_of_series_is_bounded() -> TestResult {
     exporter.add(&pool)?;
     let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
     assert_eq!(series(&exporter.render()), 105);
-    for n in 0..200 {
-        let name = Box::leak(format!("task {n}").into_boxed_str());
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    for name in NAMES.get_or_init(|| (0..200).map(|n| format!("task {n}")).collect()) {
         pool.task(name).submit(|_| ())?.wait()?;
     }
     assert_eq!(series(&exporter.render()), 1_275);
