@@ -3,9 +3,11 @@
 //! It has no bounded queue: it never makes a producer wait, and pays with
 //! memory instead.
 
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::Contender;
+use crate::body::ShortTask;
 
 pub(crate) struct Rayon {
     pool: ThreadPool,
@@ -44,6 +46,12 @@ impl Contender for Rayon {
     #[inline]
     fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
         handle.recv().expect("a benchmark task does not panic")
+    }
+
+    /// Its default splitting: pieces of many items, halved when somebody is idle.
+    fn map_slice(&self, items: &[u64]) -> Option<Vec<u64>> {
+        let results = items.par_iter().map(|item| ShortTask::new(*item).run());
+        Some(self.pool.install(|| results.collect()))
     }
 
     fn join(self) {

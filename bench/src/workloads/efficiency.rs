@@ -1,0 +1,39 @@
+//! W6: what a pool loses against bare threads, with tasks of 5 µs.
+
+use std::time::{Duration, Instant};
+
+use super::idle_pool;
+use crate::body::{self, ShortTask};
+use crate::contenders::{Contender, bare_threads};
+use crate::figures::Figure;
+use crate::sink;
+
+pub(crate) const WORKERS: u64 = 2;
+pub(crate) const TASKS: u64 = 100_000;
+
+/// Both in one process and right after each other: the speed of the machine
+/// differs more between two processes than what is measured here.
+pub(super) fn run<C: Contender>() -> Vec<Figure> {
+    let ideal = bare_threads::divide(TASKS, WORKERS, ShortTask::long);
+
+    let pool: C = idle_pool(WORKERS as usize);
+    let started = Instant::now();
+    for input in 0..TASKS {
+        let task = ShortTask::long(input);
+        pool.spawn(move || sink::add(task.run()));
+    }
+    sink::wait_for(2 * TASKS);
+    let actual = started.elapsed();
+
+    let once = body::sum_of(TASKS, |input| ShortTask::long(input).run());
+    sink::check_sum(2 * TASKS, once.wrapping_mul(2));
+    pool.join();
+    loss(ideal, actual)
+}
+
+/// Percent of the time that went into something else than the tasks. Below 0
+/// when the machine was slower for the bare threads.
+pub(crate) fn loss(ideal: Duration, actual: Duration) -> Vec<Figure> {
+    let efficiency = ideal.as_secs_f64() / actual.as_secs_f64();
+    vec![Figure::new("loss", 100.0 * (1.0 - efficiency)), Figure::ns_per_task(actual, TASKS)]
+}
