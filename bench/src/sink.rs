@@ -79,9 +79,12 @@ pub(crate) fn check(tasks: u64) {
 /// Panics unless `tasks` tasks ran whose results add up to `expected`.
 pub(crate) fn check_sum(tasks: u64, expected: u64) {
     assert_eq!(tasks_done(), tasks, "a task was lost or ran twice");
-    let sum =
-        CELLS.iter().fold(0, |sum: u64, cell| sum.wrapping_add(cell.sum.load(Ordering::Relaxed)));
-    assert_eq!(sum, expected, "a task gave a wrong result");
+    assert_eq!(sum(), expected, "a task gave a wrong result");
+}
+
+/// The results of all tasks that [`tasks_done`] has counted.
+pub(crate) fn sum() -> u64 {
+    CELLS.iter().fold(0, |sum: u64, cell| sum.wrapping_add(cell.sum.load(Ordering::Relaxed)))
 }
 
 /// How many tasks have run in this process.

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::body::{self, ShortTask};
+use crate::body::ShortTask;
 use crate::figures::Figure;
 use crate::sink;
 use crate::workloads::{Workload, efficiency, fire_and_forget, slice};
@@ -22,8 +22,8 @@ pub(crate) fn run(workload: Workload) -> Option<Vec<Figure>> {
         Workload::Efficiency => {
             let tasks = efficiency::TASKS;
             let first = divide(tasks, efficiency::WORKERS, ShortTask::long);
+            let once = sink::sum();
             let second = divide(tasks, efficiency::WORKERS, ShortTask::long);
-            let once = body::sum_of(tasks, |input| ShortTask::long(input).run());
             sink::check_sum(2 * tasks, once.wrapping_mul(2));
             Some(efficiency::loss(first, second))
         }
