@@ -12,8 +12,10 @@ from .numbers import number
 # One allocation in a thousand tasks is a leftover of the warm-up, no price
 # per task.
 COUNTS_AS_ZERO = 0.001
-# The slowest round of ours may take this many times the median round.
+# The slowest round of ours may take this many times the median round; of
+# fewer rounds than this there is nothing to say.
 SLOW_MODE = 3.0
+ROUNDS_TO_SEE_MODES = 3
 
 
 def any_peer(_name):
@@ -177,6 +179,8 @@ def slow_modes(workloads, roles, samples):
             if role != "ours" or workload in _NO_MODES or not figures:
                 continue
             values = figures["ns"] if "ns" in figures else next(iter(figures.values()))
+            if len(values) < ROUNDS_TO_SEE_MODES:
+                continue
             slowest, median = max(values), statistics.median(values)
             ratio = slowest / median
             met = ratio <= SLOW_MODE

@@ -26,7 +26,7 @@ def unit(workload):
 
 
 def table(workload, contenders, samples, failures, declined):
-    """The lines, fastest first; then who declined, then who failed."""
+    """The lines, fastest first; then, behind a dash, who declined; then who failed."""
     rows = {c: samples[workload, c] for c in contenders if samples.get((workload, c))}
     by_first_figure = sorted(rows, key=lambda c: statistics.median(next(iter(rows[c].values()))))
     figures = _figures_of_all(rows.values())
@@ -37,16 +37,15 @@ def table(workload, contenders, samples, failures, declined):
         row = rows[contender]
         name = contender if _rounds(row) == most else f"{contender} [{_rounds(row)}×]"
         cells.append([name, *(with_spread(row[f]) if f in row else "-" for f in figures)])
-    for contender in contenders:
-        # Who never takes part anywhere near would only fill the page.
-        if (workload, contender) in declined and _is_worth_a_row(contender, workload, contenders, declined):
-            cells.append([contender, *("-" for _ in figures)])
     widths = [max(map(len, column)) for column in zip(*cells)]
 
     yield f"{workload}, {unit(workload)}"
     for name, *rest in cells:
         padded = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
         yield "  " + "   ".join([name.ljust(widths[0]), *padded])
+    who_declined = [c for c in contenders if (workload, c) in declined]
+    if who_declined:
+        yield f"  -  {', '.join(who_declined)}"
     for contender in contenders:
         if (workload, contender) in failures:
             yield f"  {contender} FAILED: {failures[workload, contender]}"
@@ -64,7 +63,3 @@ def _figures_of_all(rows):
 def _rounds(row):
     return max(len(values) for values in row.values())
 
-
-def _is_worth_a_row(contender, workload, contenders, declined):
-    shown = sum((workload, c) not in declined for c in contenders)
-    return shown > len(contenders) / 3 or contender.startswith("tidegate")

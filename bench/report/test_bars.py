@@ -70,6 +70,9 @@ class SlowModes(unittest.TestCase):
         self.assertFalse(verdict["met"])
         self.assertIn("slowest of 4 rounds / median 31 / 10", verdict["line"])
 
+    def test_two_rounds_say_nothing(self):
+        self.assertEqual(list(slow_modes(["W2"], ROLES, samples("W2", tidegate=[1.0, 90.0]))), [])
+
     def test_steady_rounds_are_ok(self):
         (verdict,) = slow_modes(["W2"], ROLES, samples("W2", tidegate=[10.0, 12.0, 29.0]))
         self.assertTrue(verdict["met"])

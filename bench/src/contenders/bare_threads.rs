@@ -20,7 +20,7 @@ pub(crate) fn run(workload: Workload) -> Option<Vec<Figure>> {
         }
         Workload::Slice => Some(vec![Figure::ns_per_task(chunks(slice::ITEMS), slice::ITEMS)]),
         Workload::Efficiency => {
-            let tasks = efficiency::TASKS;
+            let tasks = efficiency::tasks();
             let first = divide(tasks, efficiency::WORKERS, ShortTask::long);
             let once = sink::sum();
             let second = divide(tasks, efficiency::WORKERS, ShortTask::long);

@@ -27,8 +27,7 @@ impl InlineJob {
         if fits::<F>() {
             return InlineJob::in_place(task);
         }
-        let boxed = Box::new(task);
-        InlineJob::in_place(move || boxed())
+        InlineJob::in_place(Box::new(task))
     }
 
     #[inline]
