@@ -36,6 +36,7 @@ def write(options, bench, results, verdicts, slow_modes, matrix):
         "seed": options.seed,
         "results": by_workload,
         "declined": sorted(f"{w} {c}" for w, c in results.declined),
+        "too_slow": sorted(f"{w} {c}" for w, c in results.too_slow),
         "bars": verdicts,
         "slow_modes": slow_modes,
         "failures": {f"{w} {c}": problem for (w, c), problem in results.failures.items()},

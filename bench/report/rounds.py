@@ -26,6 +26,8 @@ QUICK_ROUNDS_OF = {"M": 1, "A": 1, "W7": 2}
 ONLY_SOME = {"F": {"tidegate", "crossbeam", "kanal", "crossfire", "rayon", "no_alloc"}}
 # In quick mode nobody waits twice for what took this long.
 QUICK_REPEATS_UP_TO_SECONDS = 1.2
+# Nor does anybody wait longer than this for a peer: it is not the best one.
+QUICK_WAITS_UP_TO_SECONDS = 10
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Results:
     samples: dict = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     failures: dict = field(default_factory=dict)
     declined: set = field(default_factory=set)
+    too_slow: set = field(default_factory=set)
     rounds: int = 0
     seconds: float = 0.0
 
@@ -47,11 +50,15 @@ class Declined(Exception):
     pass
 
 
+class TooSlow(Exception):
+    pass
+
+
 def run_rounds(programs, workloads, contenders, options):
     """`programs` says which binary runs a contender."""
     results = Results()
     order = random.Random(options.seed)
-    slow = set()
+    not_again = set()
     started = time.monotonic()
 
     def out_of_time():
@@ -71,7 +78,7 @@ def run_rounds(programs, workloads, contenders, options):
                 pair = workload, contender
                 if out_of_time():
                     break
-                if pair in results.failures or pair in results.declined or pair in slow:
+                if pair in results.failures or pair in results.declined or pair in not_again:
                     continue
                 if not takes_part(workload, contender):
                     results.declined.add(pair)
@@ -79,7 +86,7 @@ def run_rounds(programs, workloads, contenders, options):
                 seconds = _run_into(results, programs[contender], pair, options)
                 ours = contender.startswith("tidegate")
                 if options.quick and not ours and seconds > QUICK_REPEATS_UP_TO_SECONDS:
-                    slow.add(pair)
+                    not_again.add(pair)
         if out_of_time():
             break
         results.rounds = round_number
@@ -95,10 +102,16 @@ def takes_part(workload, contender):
 
 def _run_into(results, program, pair, options):
     started = time.monotonic()
+    hurry = options.quick and not pair[1].startswith("tidegate")
+    patience = QUICK_WAITS_UP_TO_SECONDS if hurry else TIMEOUT_SECONDS
     try:
-        figures = run_once(program, *pair, quick=options.quick)
+        figures = run_once(program, *pair, options.quick, patience)
     except Declined:
         results.declined.add(pair)
+    except TooSlow if hurry else ():
+        results.too_slow.add(pair)
+    except TooSlow:
+        results.failures[pair] = f"not done after {patience} s"
     except RunFailed as failure:
         results.failures[pair] = str(failure)
     else:
@@ -107,7 +120,7 @@ def _run_into(results, program, pair, options):
     return time.monotonic() - started
 
 
-def run_once(program, workload, contender, quick=False):
+def run_once(program, workload, contender, quick, patience):
     environment = os.environ | {"RUST_BACKTRACE": "0"}
     environment.pop(QUICK_VARIABLE, None)
     if quick:
@@ -118,11 +131,11 @@ def run_once(program, workload, contender, quick=False):
             [program, workload, contender],
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_SECONDS,
+            timeout=patience,
             env=environment,
         )
     except subprocess.TimeoutExpired:
-        raise RunFailed(f"not done after {TIMEOUT_SECONDS} s") from None
+        raise TooSlow from None
     wall, cpu = time.monotonic() - started, cpu_seconds_of_children() - cpu_before
     if run.returncode == DECLINED:
         raise Declined

@@ -25,8 +25,9 @@ def unit(workload):
     return UNITS.get(group(workload), DEFAULT_UNIT)
 
 
-def table(workload, contenders, samples, failures, declined):
+def table(workload, contenders, results):
     """The lines, fastest first; then, behind a dash, who declined; then who failed."""
+    samples = results.samples
     rows = {c: samples[workload, c] for c in contenders if samples.get((workload, c))}
     by_first_figure = sorted(rows, key=lambda c: statistics.median(next(iter(rows[c].values()))))
     figures = _figures_of_all(rows.values())
@@ -43,12 +44,13 @@ def table(workload, contenders, samples, failures, declined):
     for name, *rest in cells:
         padded = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
         yield "  " + "   ".join([name.ljust(widths[0]), *padded])
-    who_declined = [c for c in contenders if (workload, c) in declined]
-    if who_declined:
-        yield f"  -  {', '.join(who_declined)}"
+    for mark, pairs in (("-", results.declined), ("too slow for quick mode:", results.too_slow)):
+        names = [c for c in contenders if (workload, c) in pairs]
+        if names:
+            yield f"  {mark}  {', '.join(names)}"
     for contender in contenders:
-        if (workload, contender) in failures:
-            yield f"  {contender} FAILED: {failures[workload, contender]}"
+        if (workload, contender) in results.failures:
+            yield f"  {contender} FAILED: {results.failures[workload, contender]}"
 
 
 def _figures_of_all(rows):

@@ -5,6 +5,7 @@ use executors::Executor;
 use executors::crossbeam_channel_pool::ThreadPool;
 
 use super::Contender;
+use super::with_result::with_result;
 
 pub(crate) struct Executors {
     pool: ThreadPool,
@@ -28,11 +29,8 @@ impl Contender for Executors {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (result, handle) = oneshot::channel();
-        self.pool.execute(move || {
-            // Fails when the handle was dropped: then nobody wants the result.
-            let _ = result.send(task());
-        });
+        let (task, handle) = with_result(task);
+        self.pool.execute(task);
         handle
     }
 

@@ -24,6 +24,7 @@ mod tidegate_helping;
 mod tokio_blocking;
 mod tokio_sem;
 mod tokio_spawn;
+mod with_result;
 
 use std::fmt;
 use std::ops::Range;

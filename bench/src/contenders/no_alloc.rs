@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::Contender;
+use super::with_result::with_result;
 
 const WORDS: usize = 7;
 
@@ -93,11 +94,8 @@ impl Contender for NoAlloc {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (result, handle) = oneshot::channel();
-        self.spawn(move || {
-            // Fails when the handle was dropped: then nobody wants the result.
-            let _ = result.send(task());
-        });
+        let (task, handle) = with_result(task);
+        self.spawn(task);
         handle
     }
 

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::Contender;
+use super::with_result::with_result;
 use crate::body::ShortTask;
 
 pub(crate) struct Rayon {
@@ -35,11 +36,8 @@ impl Contender for Rayon {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (result, handle) = oneshot::channel();
-        self.pool.spawn_fifo(move || {
-            // Fails when the handle was dropped: then nobody wants the result.
-            let _ = result.send(task());
-        });
+        let (task, handle) = with_result(task);
+        self.pool.spawn_fifo(task);
         handle
     }
 

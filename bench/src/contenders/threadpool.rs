@@ -3,6 +3,7 @@
 use threadpool::ThreadPool;
 
 use super::Contender;
+use super::with_result::with_result;
 
 pub(crate) struct Threadpool {
     pool: ThreadPool,
@@ -26,11 +27,8 @@ impl Contender for Threadpool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (result, handle) = oneshot::channel();
-        self.pool.execute(move || {
-            // Fails when the handle was dropped: then nobody wants the result.
-            let _ = result.send(task());
-        });
+        let (task, handle) = with_result(task);
+        self.pool.execute(task);
         handle
     }
 

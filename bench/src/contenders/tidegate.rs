@@ -96,7 +96,8 @@ fn unless_stopped(task: HalvedTask, cx: &Cx) -> u64 {
     if cx.stopping() { 0 } else { task.second(half) }
 }
 
-fn accepted<T, F>(offer: Result<T, Refused<F>>) -> T {
+/// A pool that is open and waits for room takes everything.
+pub(super) fn accepted<T, F>(offer: Result<T, Refused<F>>) -> T {
     match offer {
         Ok(accepted) => accepted,
         Err(refused) => panic!("an open pool refused a task: {:?}", refused.reason()),

@@ -1,9 +1,10 @@
 //! tidegate's pool of futures.
 
-use tidegate::{AsyncPool, Handle, Refused, Shutdown, Token};
+use tidegate::{AsyncPool, Handle, Shutdown, Token};
 use tokio::runtime;
 
 use super::future_pool::{FuturePool, TIMEOUT, halves};
+use super::tidegate::accepted;
 use crate::body::HalvedTask;
 
 /// Awaited: inside the runtime.
@@ -118,12 +119,5 @@ impl FuturePool for TidegateAsyncBlocking {
 
     fn finish(self) {
         self.0.finish();
-    }
-}
-
-fn accepted<T, F>(offer: Result<T, Refused<F>>) -> T {
-    match offer {
-        Ok(accepted) => accepted,
-        Err(refused) => panic!("an open pool refused a task: {:?}", refused.reason()),
     }
 }
