@@ -6,8 +6,8 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{hint, thread};
 
 use crate::body;
 
@@ -63,11 +63,13 @@ pub(crate) fn wait_for(tasks: u64) {
 pub(crate) fn wait_awake_for(tasks: u64) {
     let started = Instant::now();
     while tasks_done() < tasks {
-        // Whoever takes this long may need the core.
+        // Whoever takes this long is better left alone.
         if started.elapsed() > Duration::from_millis(1) {
             return wait_for(tasks);
         }
-        hint::spin_loop();
+        // Not a spin: a worker that was woken on this core would have to
+        // wait until the millisecond is over.
+        thread::yield_now();
     }
 }
 
