@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use super::Contender;
+use super::with_result::with_result;
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
@@ -52,11 +53,8 @@ impl<C: Channel> Contender for ChannelPool<C> {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (result, handle) = oneshot::channel();
-        self.spawn(move || {
-            // Fails when the handle was dropped: then nobody wants the result.
-            let _ = result.send(task());
-        });
+        let (task, handle) = with_result(task);
+        self.spawn(task);
         handle
     }
 

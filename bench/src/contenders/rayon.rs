@@ -3,9 +3,12 @@
 //! It has no bounded queue: it never makes a producer wait, and pays with
 //! memory instead.
 
+use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::Contender;
+use super::with_result::with_result;
+use crate::body::ShortTask;
 
 pub(crate) struct Rayon {
     pool: ThreadPool,
@@ -33,17 +36,20 @@ impl Contender for Rayon {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (result, handle) = oneshot::channel();
-        self.pool.spawn_fifo(move || {
-            // Fails when the handle was dropped: then nobody wants the result.
-            let _ = result.send(task());
-        });
+        let (task, handle) = with_result(task);
+        self.pool.spawn_fifo(task);
         handle
     }
 
     #[inline]
     fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
         handle.recv().expect("a benchmark task does not panic")
+    }
+
+    /// Its default splitting: pieces of many items, halved when somebody is idle.
+    fn map_slice(&self, items: &[u64]) -> Option<Vec<u64>> {
+        let results = items.par_iter().map(|item| ShortTask::new(*item).run());
+        Some(self.pool.install(|| results.collect()))
     }
 
     fn join(self) {

@@ -1,11 +1,17 @@
 //! tidegate with its defaults.
 
-use tidegate::{Builder, Handle, Pool, Shutdown};
+use std::ops::Range;
+
+use tidegate::{Builder, Cx, Handle, Pool, Refused, Shutdown, Token};
 
 use super::Contender;
+use super::future_pool::TIMEOUT;
+use crate::body::{HalvedTask, ShortTask};
 
 pub(crate) struct Tidegate {
     pool: Pool,
+    /// For the workload in which all tasks share one.
+    token: Token,
 }
 
 impl Tidegate {
@@ -16,7 +22,7 @@ impl Tidegate {
             .queue(queue)
             .build()
             .expect("the configuration is valid and the system has threads left");
-        Tidegate { pool }
+        Tidegate { pool, token: Token::new() }
     }
 }
 
@@ -29,9 +35,7 @@ impl Contender for Tidegate {
 
     #[inline]
     fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) {
-        if let Err(refused) = self.pool.spawn(task) {
-            panic!("an open pool refused a task: {:?}", refused.reason());
-        }
+        accepted(self.pool.spawn(task));
     }
 
     #[inline]
@@ -40,10 +44,7 @@ impl Contender for Tidegate {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        match self.pool.submit(task) {
-            Ok(handle) => handle,
-            Err(refused) => panic!("an open pool refused a task: {:?}", refused.reason()),
-        }
+        accepted(self.pool.submit(task))
     }
 
     #[inline]
@@ -54,11 +55,51 @@ impl Contender for Tidegate {
         }
     }
 
+    #[inline]
+    fn submit_limited(&self, task: HalvedTask) -> Option<Self::Handle<u64>> {
+        let described = self.pool.task("limited").timeout(TIMEOUT);
+        Some(accepted(described.submit(move |cx| unless_stopped(task, cx))))
+    }
+
+    #[inline]
+    fn submit_with_token(&self, task: HalvedTask) -> Option<Self::Handle<u64>> {
+        let described = self.pool.task("limited").timeout(TIMEOUT).cancel_with(&self.token);
+        Some(accepted(described.submit(move |cx| unless_stopped(task, cx))))
+    }
+
+    fn map_slice(&self, items: &[u64]) -> Option<Vec<u64>> {
+        let results = self.pool.map_slice(items, |item| ShortTask::new(*item).run());
+        Some(results.expect("no item panics and the pool is open"))
+    }
+
+    fn map(&self, items: Range<u64>) -> Option<u64> {
+        let results = self.pool.map(items, |item| ShortTask::new(item).run());
+        let add = |sum: u64, result: Result<u64, _>| match result {
+            Ok(result) => sum.wrapping_add(result),
+            Err(_) => panic!("no item panics and the pool is open"),
+        };
+        Some(results.fold(0, add))
+    }
+
     fn join(self) {
         let report = self
             .pool
             .shutdown(Shutdown::light())
             .expect("shutdown is called from outside the pool");
         assert!(report.complete, "a worker was left behind");
+    }
+}
+
+#[inline(always)]
+fn unless_stopped(task: HalvedTask, cx: &Cx) -> u64 {
+    let half = task.first();
+    if cx.stopping() { 0 } else { task.second(half) }
+}
+
+/// A pool that is open and waits for room takes everything.
+pub(super) fn accepted<T, F>(offer: Result<T, Refused<F>>) -> T {
+    match offer {
+        Ok(accepted) => accepted,
+        Err(refused) => panic!("an open pool refused a task: {:?}", refused.reason()),
     }
 }

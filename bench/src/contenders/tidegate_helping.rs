@@ -1,9 +1,12 @@
 //! tidegate whose waiters may run their own task while it is still queued.
 
+use std::ops::Range;
+
 use tidegate::{Handle, Pool};
 
 use super::Contender;
 use super::tidegate::Tidegate;
+use crate::body::HalvedTask;
 
 pub(crate) struct TidegateHelping(Tidegate);
 
@@ -32,6 +35,24 @@ impl Contender for TidegateHelping {
     #[inline]
     fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
         self.0.wait(handle)
+    }
+
+    #[inline]
+    fn submit_limited(&self, task: HalvedTask) -> Option<Self::Handle<u64>> {
+        self.0.submit_limited(task)
+    }
+
+    #[inline]
+    fn submit_with_token(&self, task: HalvedTask) -> Option<Self::Handle<u64>> {
+        self.0.submit_with_token(task)
+    }
+
+    fn map_slice(&self, items: &[u64]) -> Option<Vec<u64>> {
+        self.0.map_slice(items)
+    }
+
+    fn map(&self, items: Range<u64>) -> Option<u64> {
+        self.0.map(items)
     }
 
     fn join(self) {

@@ -10,7 +10,7 @@ use crate::contenders::Contender;
 use crate::figures::Figure;
 use crate::sink;
 
-const TASKS: u64 = 1_000_000;
+pub(crate) const TASKS: u64 = 1_000_000;
 
 /// Time per task, from the first submit until the last task is done.
 pub(super) fn run<C: Contender>(workers: usize, producers: u64) -> Vec<Figure> {
@@ -29,7 +29,7 @@ pub(super) fn run<C: Contender>(workers: usize, producers: u64) -> Vec<Figure> {
 }
 
 /// Spawns a task per input and tells when the first one was on its way.
-fn produce<C: Contender>(pool: &C, inputs: Range<u64>) -> Instant {
+pub(super) fn produce<C: Contender>(pool: &C, inputs: Range<u64>) -> Instant {
     let started = Instant::now();
     for input in inputs {
         let task = ShortTask::new(input);

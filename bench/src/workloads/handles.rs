@@ -1,4 +1,5 @@
-//! W2: results by handle, 100 outstanding, waited for in order.
+//! W2: results by handle, 100 outstanding, waited for in order. W5i: the same
+//! through a `map` over an iterator, where there is one.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,8 +10,9 @@ use crate::contenders::Contender;
 use crate::figures::Figure;
 
 const WORKERS: usize = 2;
-const TASKS: u64 = 300_000;
-const OUTSTANDING: usize = 100;
+pub(super) const TASKS: u64 = 300_000;
+const ITEMS: u64 = 100_000;
+pub(super) const OUTSTANDING: usize = 100;
 
 pub(super) fn run<C: Contender>() -> Vec<Figure> {
     let pool: C = idle_pool(WORKERS);
@@ -22,6 +24,19 @@ pub(super) fn run<C: Contender>() -> Vec<Figure> {
     assert_eq!(sum, body::expected_sum(TASKS), "a handle gave a wrong result");
     pool.join();
     vec![Figure::ns_per_task(elapsed, TASKS)]
+}
+
+/// Who has no such `map` does by hand what it does.
+pub(super) fn run_map<C: Contender>() -> Vec<Figure> {
+    let pool: C = idle_pool(WORKERS);
+
+    let started = Instant::now();
+    let sum = pool.map(0..ITEMS).unwrap_or_else(|| sum_of_results(&pool, ITEMS));
+    let elapsed = started.elapsed();
+
+    assert_eq!(sum, body::expected_sum(ITEMS), "an item gave a wrong result");
+    pool.join();
+    vec![Figure::ns_per_task(elapsed, ITEMS)]
 }
 
 /// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited.

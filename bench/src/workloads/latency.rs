@@ -8,7 +8,7 @@ use crate::body::ShortTask;
 use crate::contenders::Contender;
 use crate::figures::{Figure, percentiles};
 
-const WORKERS: usize = 2;
+pub(super) const WORKERS: usize = 2;
 
 /// `gap` passes between a result and the next submit: none keeps the workers
 /// awake, 100 µs lets impatient ones fall asleep, 1 ms lets all of them.
@@ -35,7 +35,7 @@ fn round_trip<C: Contender>(pool: &C, input: u64) -> u64 {
 }
 
 /// Spins, because sleeping would add the cost of waking the caller.
-fn spin_for(gap: Duration) {
+pub(super) fn spin_for(gap: Duration) {
     let started = Instant::now();
     while started.elapsed() < gap {
         hint::spin_loop();

@@ -1,0 +1,156 @@
+"""Runs every workload with every contender, in shuffled rounds."""
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from .go import GO_WORKLOADS
+
+# Most runs take less than a second. On a busy virtual machine, where waking a
+# thread can take half a millisecond, one that wakes a thread for each task
+# may take a minute; one that takes this long hangs.
+TIMEOUT_SECONDS = 150
+DECLINED = 3
+QUICK_VARIABLE = "TIDEGATE_BENCH_QUICK"
+
+# Ten million tasks, about our pool alone: nothing to do in a hurry.
+NOT_IN_QUICK = {"C"}
+# Fewer rounds are enough: what these count is exact, or changes little.
+QUICK_ROUNDS_OF = {"M": 1, "A": 1, "W7": 2}
+# These are about one pool over time, and take long: a few peers show the rest.
+ONLY_SOME = {"F": {"tidegate", "crossbeam", "kanal", "crossfire", "rayon", "no_alloc"}}
+# In quick mode nobody waits twice for what took this long.
+QUICK_REPEATS_UP_TO_SECONDS = 1.2
+# Nor does anybody wait longer than this for a peer: it is not the best one.
+QUICK_WAITS_UP_TO_SECONDS = 10
+
+
+@dataclass
+class Results:
+    """samples[workload, contender][figure] lists one value per round."""
+
+    samples: dict = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    failures: dict = field(default_factory=dict)
+    declined: set = field(default_factory=set)
+    too_slow: set = field(default_factory=set)
+    rounds: int = 0
+    seconds: float = 0.0
+
+
+class RunFailed(Exception):
+    pass
+
+
+class Declined(Exception):
+    pass
+
+
+class TooSlow(Exception):
+    pass
+
+
+def run_rounds(programs, workloads, contenders, options):
+    """`programs` says which binary runs a contender."""
+    results = Results()
+    order = random.Random(options.seed)
+    not_again = set()
+    started = time.monotonic()
+
+    def out_of_time():
+        # The first round is always whole: without it there is nothing to show.
+        late = time.monotonic() - started > options.budget
+        return results.rounds > 0 and late
+
+    for round_number in range(1, options.rounds + 1):
+        print(f"round {round_number} of {options.rounds}", file=sys.stderr, flush=True)
+        for workload in workloads:
+            if options.quick and round_number > QUICK_ROUNDS_OF.get(workload, options.rounds):
+                continue
+            # The contenders of one workload run next to each other, so that
+            # a slow minute of the machine hits them all; shuffled, so that
+            # none always runs in the wake of the same other.
+            for contender in order.sample(contenders, len(contenders)):
+                pair = workload, contender
+                if out_of_time():
+                    break
+                if pair in results.failures or pair in results.declined or pair in not_again:
+                    continue
+                if not takes_part(workload, contender):
+                    results.declined.add(pair)
+                    continue
+                seconds = _run_into(results, programs[contender], pair, options)
+                ours = contender.startswith("tidegate")
+                if options.quick and not ours and seconds > QUICK_REPEATS_UP_TO_SECONDS:
+                    not_again.add(pair)
+        if out_of_time():
+            break
+        results.rounds = round_number
+    results.seconds = time.monotonic() - started
+    return results
+
+
+def takes_part(workload, contender):
+    if contender.startswith("go_"):
+        return workload in GO_WORKLOADS
+    return contender in ONLY_SOME.get(workload, {contender})
+
+
+def _run_into(results, program, pair, options):
+    started = time.monotonic()
+    hurry = options.quick and not pair[1].startswith("tidegate")
+    patience = QUICK_WAITS_UP_TO_SECONDS if hurry else TIMEOUT_SECONDS
+    try:
+        figures = run_once(program, *pair, options.quick, patience)
+    except Declined:
+        results.declined.add(pair)
+    except TooSlow if hurry else ():
+        results.too_slow.add(pair)
+    except TooSlow:
+        results.failures[pair] = f"not done after {patience} s"
+    except RunFailed as failure:
+        results.failures[pair] = str(failure)
+    else:
+        for figure, value in figures.items():
+            results.samples[pair][figure].append(value)
+    return time.monotonic() - started
+
+
+def run_once(program, workload, contender, quick, patience):
+    environment = os.environ | {"RUST_BACKTRACE": "0"}
+    environment.pop(QUICK_VARIABLE, None)
+    if quick:
+        environment[QUICK_VARIABLE] = "1"
+    cpu_before, started = cpu_seconds_of_children(), time.monotonic()
+    try:
+        run = subprocess.run(
+            [program, workload, contender],
+            capture_output=True,
+            text=True,
+            timeout=patience,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise TooSlow from None
+    wall, cpu = time.monotonic() - started, cpu_seconds_of_children() - cpu_before
+    if run.returncode == DECLINED:
+        raise Declined
+    if run.returncode != 0:
+        raise RunFailed(f"exit code {run.returncode}: {' '.join(run.stderr.split())[:400]}")
+    figures = {}
+    for line in run.stdout.splitlines():
+        name, value = line.split()
+        figures[name] = float(value)
+    # Of the whole process, with start and checks. The cores kept busy tell
+    # a pool that is fast from one that merely burns the second core.
+    return figures | {"cpu_ms": cpu * 1000, "cores": cpu / wall}
+
+
+def cpu_seconds_of_children():
+    """Only ended children count, and one runs at a time: a difference is one run's."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,72 @@
+//! W3: as W2, each task with a timeout that it never reaches and a
+//! cancellation that it looks at once, half way.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::handles::OUTSTANDING;
+use super::{Body, TokenOf, idle_pool};
+use crate::body::{self, HalvedTask};
+use crate::contenders::Contender;
+use crate::figures::Figure;
+
+const WORKERS: usize = 2;
+
+impl Body {
+    pub(super) fn tasks(self) -> u64 {
+        match self {
+            Body::Short => 200_000,
+            Body::Long => 40_000,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn task(self, input: u64) -> HalvedTask {
+        match self {
+            Body::Short => HalvedTask::short(input),
+            Body::Long => HalvedTask::long(input),
+        }
+    }
+
+    pub(super) fn check(self, sum: u64) {
+        let expected = body::sum_of(self.tasks(), |input| self.task(input).run());
+        assert_eq!(sum, expected, "a handle gave a wrong result");
+    }
+}
+
+/// `None` if the contender has no such limits.
+pub(super) fn run<C: Contender>(body: Body, token: TokenOf) -> Option<Vec<Figure>> {
+    let pool: C = idle_pool(WORKERS);
+
+    let started = Instant::now();
+    let sum = sum_of_results(&pool, body, token, body.tasks())?;
+    let elapsed = started.elapsed();
+
+    body.check(sum);
+    pool.join();
+    Some(vec![Figure::ns_per_task(elapsed, body.tasks())])
+}
+
+/// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited.
+pub(super) fn sum_of_results<C: Contender>(
+    pool: &C,
+    body: Body,
+    token: TokenOf,
+    tasks: u64,
+) -> Option<u64> {
+    let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
+    let mut sum = 0_u64;
+    for input in 0..tasks {
+        if outstanding.len() == OUTSTANDING
+            && let Some(oldest) = outstanding.pop_front()
+        {
+            sum = sum.wrapping_add(pool.wait(oldest));
+        }
+        let task = body.task(input);
+        outstanding.push_back(match token {
+            TokenOf::Each => pool.submit_limited(task)?,
+            TokenOf::All => pool.submit_with_token(task)?,
+        });
+    }
+    Some(outstanding.into_iter().fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle))))
+}
