@@ -54,8 +54,7 @@ fn for_rising_n<S: 'static>(build: impl Fn(Fault) -> Builder<S>) {
 /// Work, panics, cancellations by token (which need the reaper), a recycled worker, the end.
 fn a_day<S: 'static>(pool: &Pool<S>) {
     let token = Token::new();
-    let mut handles = Vec::new();
-    for n in 0..TASKS {
+    let submit = |n: usize| {
         let task = pool.task("chore");
         let task = if n % 5 == 0 { task.cancel_with(&token) } else { task };
         let work = move |_: &tidegate::Cx| match n % 7 {
@@ -63,11 +62,14 @@ fn a_day<S: 'static>(pool: &Pool<S>) {
             4 => Err("on purpose"),
             _ => Ok(n),
         };
-        handles.push(task.submit_result(work).expect("there is room"));
-    }
+        task.submit_result(work).expect("there is room")
+    };
+    let mut handles: Vec<_> = (0..TASKS).map(submit).collect();
     for worker in pool.roster() {
         let _ = pool.recycle_worker(worker.id, StopWorker::AfterTask); // it may be down
     }
+    // More than the old workers can have before they hear of it: new ones must come.
+    handles.extend((1..=4 * WORKERS).filter(|n| n % 5 != 0).map(submit));
     token.cancel();
     let accepted = handles.len() as u64;
     let report = pool.shutdown(Shutdown::light().within(Duration::from_secs(60))).unwrap();
