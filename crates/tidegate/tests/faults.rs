@@ -56,7 +56,7 @@ fn a_day<S: 'static>(pool: &Pool<S>) {
     let token = Token::new();
     let submit = |n: usize| {
         let task = pool.task("chore");
-        let task = if n % 5 == 0 { task.cancel_with(&token) } else { task };
+        let task = if n.is_multiple_of(5) { task.cancel_with(&token) } else { task };
         let work = move |_: &tidegate::Cx| match n % 7 {
             3 => std::panic::panic_any("on purpose"),
             4 => Err("on purpose"),
@@ -69,7 +69,7 @@ fn a_day<S: 'static>(pool: &Pool<S>) {
         let _ = pool.recycle_worker(worker.id, StopWorker::AfterTask); // it may be down
     }
     // More than the old workers can have before they hear of it: new ones must come.
-    handles.extend((1..=4 * WORKERS).filter(|n| n % 5 != 0).map(submit));
+    handles.extend((1..=4 * WORKERS).filter(|n| !n.is_multiple_of(5)).map(submit));
     token.cancel();
     let accepted = handles.len() as u64;
     let report = pool.shutdown(Shutdown::light().within(Duration::from_secs(60))).unwrap();
