@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use super::Contender;
-use super::with_result::with_result;
+use super::with_result::results_by_oneshot;
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
@@ -29,7 +29,7 @@ pub(crate) struct ChannelPool<C: Channel> {
 }
 
 impl<C: Channel> Contender for ChannelPool<C> {
-    type Handle<T: Send + 'static> = oneshot::Receiver<T>;
+    results_by_oneshot!();
 
     fn new(workers: usize, queue: usize) -> Self {
         let (sender, receiver) = C::bounded(queue);
@@ -45,22 +45,6 @@ impl<C: Channel> Contender for ChannelPool<C> {
     #[inline]
     fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) {
         C::send(&self.sender, Box::new(task));
-    }
-
-    #[inline]
-    fn submit<T, F>(&self, task: F) -> Self::Handle<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let (task, handle) = with_result(task);
-        self.spawn(task);
-        handle
-    }
-
-    #[inline]
-    fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
-        handle.recv().expect("a benchmark task does not panic")
     }
 
     fn join(self) {

@@ -5,14 +5,14 @@ use executors::Executor;
 use executors::crossbeam_channel_pool::ThreadPool;
 
 use super::Contender;
-use super::with_result::with_result;
+use super::with_result::results_by_oneshot;
 
 pub(crate) struct Executors {
     pool: ThreadPool,
 }
 
 impl Contender for Executors {
-    type Handle<T: Send + 'static> = oneshot::Receiver<T>;
+    results_by_oneshot!();
 
     fn new(workers: usize, _queue: usize) -> Self {
         Executors { pool: ThreadPool::new(workers) }
@@ -21,22 +21,6 @@ impl Contender for Executors {
     #[inline]
     fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) {
         self.pool.execute(task);
-    }
-
-    #[inline]
-    fn submit<T, F>(&self, task: F) -> Self::Handle<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let (task, handle) = with_result(task);
-        self.pool.execute(task);
-        handle
-    }
-
-    #[inline]
-    fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
-        handle.recv().expect("a benchmark task does not panic")
     }
 
     fn join(self) {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::Contender;
-use super::with_result::with_result;
+use super::with_result::results_by_oneshot;
 
 const WORDS: usize = 7;
 
@@ -66,7 +66,7 @@ pub(crate) struct NoAlloc {
 }
 
 impl Contender for NoAlloc {
-    type Handle<T: Send + 'static> = oneshot::Receiver<T>;
+    results_by_oneshot!();
 
     fn new(workers: usize, queue: usize) -> Self {
         let (sender, receiver) = bounded(queue);
@@ -86,22 +86,6 @@ impl Contender for NoAlloc {
         if self.sender.send(InlineJob::new(task)).is_err() {
             panic!("the workers outlive the sender");
         }
-    }
-
-    #[inline]
-    fn submit<T, F>(&self, task: F) -> Self::Handle<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let (task, handle) = with_result(task);
-        self.spawn(task);
-        handle
-    }
-
-    #[inline]
-    fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
-        handle.recv().expect("a benchmark task does not panic")
     }
 
     fn join(self) {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::Contender;
-use super::with_result::with_result;
+use super::with_result::results_by_oneshot;
 use crate::body::ShortTask;
 
 pub(crate) struct Rayon {
@@ -15,7 +15,7 @@ pub(crate) struct Rayon {
 }
 
 impl Contender for Rayon {
-    type Handle<T: Send + 'static> = oneshot::Receiver<T>;
+    results_by_oneshot!();
 
     fn new(workers: usize, _queue: usize) -> Self {
         let pool = ThreadPoolBuilder::new()
@@ -28,22 +28,6 @@ impl Contender for Rayon {
     #[inline]
     fn spawn<F: FnOnce() + Send + 'static>(&self, task: F) {
         self.pool.spawn_fifo(task);
-    }
-
-    #[inline]
-    fn submit<T, F>(&self, task: F) -> Self::Handle<T>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        let (task, handle) = with_result(task);
-        self.pool.spawn_fifo(task);
-        handle
-    }
-
-    #[inline]
-    fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
-        handle.recv().expect("a benchmark task does not panic")
     }
 
     /// Its default splitting: pieces of many items, halved when somebody is idle.
