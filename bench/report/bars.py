@@ -130,18 +130,17 @@ def judge(bar, roles, samples):
     best = min(peers, key=peers.get) if peers else None
     against = "" if best is None else f" best {best} {number(peers[best])}"
     facts = {"value": ours, "best_peer": best, "best_value": peers.get(best)}
-    match bar.kind:
-        case "ratio":
-            # A peer that costs nothing is matched only by nothing.
-            ratio = ours / peers[best] if peers[best] else (float("inf") if ours else 0.0)
-            facts |= {"ratio": ratio, "met": ratio <= bar.limit}
-            against += f" ratio {ratio:.2f}"
-        case "difference":
-            difference = ours - peers[best]
-            facts |= {"difference": difference, "met": difference <= bar.limit}
-            against += f" difference {difference:.2f}"
-        case "absolute":
-            facts |= {"met": ours <= bar.limit + COUNTS_AS_ZERO}
+    if bar.kind == RATIO:
+        # A peer that costs nothing is matched only by nothing.
+        ratio = ours / peers[best] if peers[best] else (float("inf") if ours else 0.0)
+        facts |= {"ratio": ratio, "met": ratio <= bar.limit}
+        against += f" ratio {ratio:.2f}"
+    elif bar.kind == DIFFERENCE:
+        difference = ours - peers[best]
+        facts |= {"difference": difference, "met": difference <= bar.limit}
+        against += f" difference {difference:.2f}"
+    else:
+        facts |= {"met": ours <= bar.limit + COUNTS_AS_ZERO}
     return _verdict(bar, f"ours {number(ours)}{against}", facts)
 
 

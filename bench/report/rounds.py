@@ -83,9 +83,9 @@ def run_rounds(programs, workloads, contenders, options):
                 if not takes_part(workload, contender):
                     results.declined.add(pair)
                     continue
-                seconds = _run_into(results, programs[contender], pair, options)
-                ours = contender.startswith("tidegate")
-                if options.quick and not ours and seconds > QUICK_REPEATS_UP_TO_SECONDS:
+                hurry = options.quick and not contender.startswith("tidegate")
+                seconds = _run_into(results, programs[contender], pair, options.quick, hurry)
+                if hurry and seconds > QUICK_REPEATS_UP_TO_SECONDS:
                     not_again.add(pair)
         if out_of_time():
             break
@@ -100,12 +100,11 @@ def takes_part(workload, contender):
     return contender in ONLY_SOME.get(workload, {contender})
 
 
-def _run_into(results, program, pair, options):
+def _run_into(results, program, pair, quick, hurry):
     started = time.monotonic()
-    hurry = options.quick and not pair[1].startswith("tidegate")
     patience = QUICK_WAITS_UP_TO_SECONDS if hurry else TIMEOUT_SECONDS
     try:
-        figures = run_once(program, *pair, options.quick, patience)
+        figures = run_once(program, *pair, quick, patience)
     except Declined:
         results.declined.add(pair)
     except TooSlow if hurry else ():

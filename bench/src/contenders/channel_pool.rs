@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use super::Contender;
-use super::with_result::results_by_oneshot;
+use super::by_oneshot::results_by_oneshot;
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
@@ -61,3 +61,33 @@ fn work<C: Channel>(receiver: &C::Receiver) {
         let _ = catch_unwind(AssertUnwindSafe(job));
     }
 }
+
+/// The pool `$pool` over a crate whose bounded channel is called and used as
+/// that of `crossbeam-channel` is.
+macro_rules! channel_pool_over {
+    ($pool:ident, $channel:ident, $krate:ident) => {
+        pub(crate) type $pool = $crate::contenders::channel_pool::ChannelPool<$channel>;
+
+        pub(crate) struct $channel;
+
+        impl $crate::contenders::channel_pool::Channel for $channel {
+            type Sender = $krate::Sender<$crate::contenders::channel_pool::Job>;
+            type Receiver = $krate::Receiver<$crate::contenders::channel_pool::Job>;
+
+            fn bounded(capacity: usize) -> (Self::Sender, Self::Receiver) {
+                $krate::bounded(capacity)
+            }
+
+            #[inline]
+            fn send(sender: &Self::Sender, job: $crate::contenders::channel_pool::Job) {
+                sender.send(job).expect("the workers outlive the sender");
+            }
+
+            #[inline]
+            fn receive(receiver: &Self::Receiver) -> Option<$crate::contenders::channel_pool::Job> {
+                receiver.recv().ok()
+            }
+        }
+    };
+}
+pub(super) use channel_pool_over;

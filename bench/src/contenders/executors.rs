@@ -5,7 +5,7 @@ use executors::Executor;
 use executors::crossbeam_channel_pool::ThreadPool;
 
 use super::Contender;
-use super::with_result::results_by_oneshot;
+use super::by_oneshot::results_by_oneshot;
 
 pub(crate) struct Executors {
     pool: ThreadPool,

@@ -7,6 +7,7 @@ pub(crate) mod future_pool;
 
 mod async_channel;
 mod book;
+mod by_oneshot;
 mod channel_pool;
 mod crossbeam;
 mod crossfire;
@@ -24,7 +25,6 @@ mod tidegate_helping;
 mod tokio_blocking;
 mod tokio_sem;
 mod tokio_spawn;
-mod with_result;
 
 use std::fmt;
 use std::ops::Range;

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::Contender;
-use super::with_result::results_by_oneshot;
+use super::by_oneshot::results_by_oneshot;
 
 const WORDS: usize = 7;
 

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::Contender;
-use super::with_result::results_by_oneshot;
+use super::by_oneshot::results_by_oneshot;
 use crate::body::ShortTask;
 
 pub(crate) struct Rayon {

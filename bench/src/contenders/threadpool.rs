@@ -3,7 +3,7 @@
 use threadpool::ThreadPool;
 
 use super::Contender;
-use super::with_result::results_by_oneshot;
+use super::by_oneshot::results_by_oneshot;
 
 pub(crate) struct Threadpool {
     pool: ThreadPool,

@@ -41,26 +41,8 @@ pub(super) fn fire_and_forget<P: FuturePool>(
 
 pub(super) fn by_handle<P: FuturePool>(position: Position, shape: Shape) -> Vec<Figure> {
     let tasks = handles::TASKS;
-    let (sum, elapsed) = with_producer(position, WORKERS, move |pool: Arc<P>| async move {
-        let started = Instant::now();
-        let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
-        let mut sum = 0_u64;
-        for input in 0..tasks {
-            if outstanding.len() == OUTSTANDING
-                && let Some(oldest) = outstanding.pop_front()
-            {
-                sum = sum.wrapping_add(pool.wait(oldest).await);
-            }
-            outstanding.push_back(match shape {
-                Shape::Ready => pool.submit(ready(input)).await,
-                Shape::YieldsOnce => pool.submit(yields(input)).await,
-            });
-        }
-        for handle in outstanding {
-            sum = sum.wrapping_add(pool.wait(handle).await);
-        }
-        (sum, started.elapsed())
-    });
+    let (sum, elapsed) =
+        timed::<P>(position, tasks, Submit::Shaped(shape)).expect("every pool takes futures");
     assert_eq!(sum, body::expected_sum(tasks), "a handle gave a wrong result");
     vec![Figure::ns_per_task(elapsed, tasks)]
 }
@@ -71,28 +53,47 @@ pub(super) fn with_limits<P: FuturePool>(
     body: Body,
     token: TokenOf,
 ) -> Option<Vec<Figure>> {
-    let (sum, elapsed) = with_producer(position, WORKERS, move |pool: Arc<P>| async move {
+    let (sum, elapsed) = timed::<P>(position, body.tasks(), Submit::Limited(body, token))?;
+    body.check(sum);
+    Some(vec![Figure::ns_per_task(elapsed, body.tasks())])
+}
+
+/// What is submitted, and how.
+#[derive(Clone, Copy)]
+enum Submit {
+    Shaped(Shape),
+    Limited(Body, TokenOf),
+}
+
+/// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited: the sum of
+/// their results, and the time.
+fn timed<P: FuturePool>(position: Position, tasks: u64, how: Submit) -> Option<(u64, Duration)> {
+    with_producer(position, WORKERS, move |pool: Arc<P>| async move {
         let started = Instant::now();
         let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
         let mut sum = 0_u64;
-        for input in 0..body.tasks() {
+        for input in 0..tasks {
             if outstanding.len() == OUTSTANDING
                 && let Some(oldest) = outstanding.pop_front()
             {
                 sum = sum.wrapping_add(pool.wait(oldest).await);
             }
-            outstanding.push_back(match token {
-                TokenOf::Each => pool.submit_limited(body.task(input)).await?,
-                TokenOf::All => pool.submit_with_token(body.task(input)).await?,
+            outstanding.push_back(match how {
+                Submit::Shaped(Shape::Ready) => pool.submit(ready(input)).await,
+                Submit::Shaped(Shape::YieldsOnce) => pool.submit(yields(input)).await,
+                Submit::Limited(body, TokenOf::Each) => {
+                    pool.submit_limited(body.task(input)).await?
+                }
+                Submit::Limited(body, TokenOf::All) => {
+                    pool.submit_with_token(body.task(input)).await?
+                }
             });
         }
         for handle in outstanding {
             sum = sum.wrapping_add(pool.wait(handle).await);
         }
         Some((sum, started.elapsed()))
-    })?;
-    body.check(sum);
-    Some(vec![Figure::ns_per_task(elapsed, body.tasks())])
+    })
 }
 
 pub(super) fn latency<P: FuturePool>(

@@ -39,8 +39,23 @@ pub(super) fn run_map<C: Contender>() -> Vec<Figure> {
     vec![Figure::ns_per_task(elapsed, ITEMS)]
 }
 
-/// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited.
+/// The sum of the results of that many short tasks.
 pub(super) fn sum_of_results<C: Contender>(pool: &C, tasks: u64) -> u64 {
+    let submit = |input| {
+        let task = ShortTask::new(input);
+        Some(pool.submit(move || task.run()))
+    };
+    sum_in_order(pool, tasks, submit).expect("each was submitted")
+}
+
+/// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited; `None` as
+/// soon as `submit` gives none.
+#[inline]
+pub(super) fn sum_in_order<C: Contender>(
+    pool: &C,
+    tasks: u64,
+    submit: impl Fn(u64) -> Option<C::Handle<u64>>,
+) -> Option<u64> {
     let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
     let mut sum = 0_u64;
     for input in 0..tasks {
@@ -49,8 +64,7 @@ pub(super) fn sum_of_results<C: Contender>(pool: &C, tasks: u64) -> u64 {
         {
             sum = sum.wrapping_add(pool.wait(oldest));
         }
-        let task = ShortTask::new(input);
-        outstanding.push_back(pool.submit(move || task.run()));
+        outstanding.push_back(submit(input)?);
     }
-    outstanding.into_iter().fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle)))
+    Some(outstanding.into_iter().fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle))))
 }

@@ -1,10 +1,9 @@
 //! W3: as W2, each task with a timeout that it never reaches and a
 //! cancellation that it looks at once, half way.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::handles::OUTSTANDING;
+use super::handles::sum_in_order;
 use super::{Body, TokenOf, idle_pool};
 use crate::body::{self, HalvedTask};
 use crate::contenders::Contender;
@@ -47,26 +46,15 @@ pub(super) fn run<C: Contender>(body: Body, token: TokenOf) -> Option<Vec<Figure
     Some(vec![Figure::ns_per_task(elapsed, body.tasks())])
 }
 
-/// Submits `tasks` tasks, never more than `OUTSTANDING` unwaited.
+/// `None` as for `run`.
 pub(super) fn sum_of_results<C: Contender>(
     pool: &C,
     body: Body,
     token: TokenOf,
     tasks: u64,
 ) -> Option<u64> {
-    let mut outstanding = VecDeque::with_capacity(OUTSTANDING);
-    let mut sum = 0_u64;
-    for input in 0..tasks {
-        if outstanding.len() == OUTSTANDING
-            && let Some(oldest) = outstanding.pop_front()
-        {
-            sum = sum.wrapping_add(pool.wait(oldest));
-        }
-        let task = body.task(input);
-        outstanding.push_back(match token {
-            TokenOf::Each => pool.submit_limited(task)?,
-            TokenOf::All => pool.submit_with_token(task)?,
-        });
-    }
-    Some(outstanding.into_iter().fold(sum, |sum, handle| sum.wrapping_add(pool.wait(handle))))
+    sum_in_order(pool, tasks, |input| match token {
+        TokenOf::Each => pool.submit_limited(body.task(input)),
+        TokenOf::All => pool.submit_with_token(body.task(input)),
+    })
 }
