@@ -102,6 +102,9 @@ def _bars():
     yield Bar("A", "peak_kb", 256, kind=ABSOLUTE)
     yield Bar("S", "ms", 1.0, kind=ABSOLUTE)
     yield Bar("F", "*", 1.5, kind=FLAT)
+    # A run that loses a task has no figure at all; these say that it was looked at.
+    yield Bar("C", "lost", 0, kind=ABSOLUTE)
+    yield Bar("C", "doubled", 0, kind=ABSOLUTE)
     for workload in ("W1a-ready", "W1a-yield", "W2a-ready", "W2a-yield", "W3a"):
         yield Bar(workload, "ns", 0.6, ours="tidegate_async", peers=bounded_outside)
         yield Bar(
@@ -112,8 +115,10 @@ def _bars():
 BARS = list(_bars())
 
 
-def judge(bar, roles, samples):
+def judge(bar, roles, samples, failures=()):
     """Compares medians. The best peer may be another one for each figure."""
+    if (bar.workload, bar.ours) in failures:
+        return _verdict(bar, "ours failed", {"met": False})
     if bar.kind == FLAT:
         return _judge_flatness(bar, samples)
 
@@ -155,6 +160,8 @@ def _judge_flatness(bar, samples):
         f"ours {largest} {number(medians[largest])} best {smallest} {number(medians[smallest])}"
         f" ratio {ratio:.2f}"
     )
+    if "runs" in figures:
+        text += f" runs {min(figures['runs']):.0f}"
     return _verdict(bar, text, {"value": medians[largest], "ratio": ratio, "met": ratio <= bar.limit})
 
 

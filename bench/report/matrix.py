@@ -79,8 +79,8 @@ def markdown(outcomes, reasons):
     yield "|---" * (len(kinds) + 1) + "|"
     for name, row in by_clause.items():
         yield f"| {name} | " + " | ".join(_cell(row[kind]) for kind in kinds) + " |"
-    totals = [Counter(tests.values()) for tests in outcomes.values()]
-    yield "| all | " + " | ".join(_cell(total) for total in totals) + " |"
+    sums = [Counter(tests.values()) for tests in outcomes.values()]
+    yield "| all | " + " | ".join(_cell(total) for total in sums) + " |"
     yield ""
     yield "Passed of offered; `-`: nothing of it is offered. What failed:"
     yield ""
@@ -88,6 +88,13 @@ def markdown(outcomes, reasons):
         for test, outcome in tests.items():
             if outcome in (FAILED, HANGS):
                 yield f"- {kind} {test} {outcome}: {reasons[kind].get(test, '')[:160]}"
+
+
+def totals(outcomes):
+    """(kind, (passed, failed, hangs, not offered))"""
+    for kind, tests in outcomes.items():
+        count = Counter(tests.values())
+        yield kind, tuple(count[outcome] for outcome in (PASSED, FAILED, HANGS, NOT_OFFERED))
 
 
 def _cell(counts):

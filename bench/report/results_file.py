@@ -1,39 +1,38 @@
-"""All samples and verdicts as JSON."""
+"""All samples, verdicts and what a reader must know of the run, as JSON."""
 
 import json
-import os
-import platform
-import re
 import statistics
-import subprocess
 import time
 from collections import defaultdict
 
+from . import machine
 
-def write(options, bench, results, verdicts, slow_modes, matrix):
+
+def facts(bench):
+    """Of the machine and of what is measured; taken before the run, since a commit may come during it."""
+    return {
+        "commit": machine.commit(bench),
+        "machine": machine.machine(),
+        "versions": machine.versions(bench),
+    }
+
+
+def write(options, known, workloads, roles, results, verdicts, slow_modes, matrix):
     by_workload = defaultdict(dict)
-    for (workload, contender), figures in results.samples.items():
-        if figures:
-            by_workload[workload][contender] = {
-                figure: {
-                    "median": statistics.median(values),
-                    "min": min(values),
-                    "max": max(values),
-                    "samples": values,
-                }
-                for figure, values in figures.items()
-            }
-    rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, cwd=bench)
+    for workload in workloads:
+        for contender in roles:
+            figures = results.samples.get((workload, contender))
+            if figures:
+                by_workload[workload][contender] = {f: _summary(v) for f, v in figures.items()}
     document = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "rustc": rustc.stdout.strip(),
-        "versions": versions(bench),
+        **known,
         "rounds": results.rounds,
         "quick": options.quick,
+        "only": options.only,
         "seconds": results.seconds,
         "seed": options.seed,
+        "contenders": roles,
         "results": by_workload,
         "declined": sorted(f"{w} {c}" for w, c in results.declined),
         "too_slow": sorted(f"{w} {c}" for w, c in results.too_slow),
@@ -46,9 +45,10 @@ def write(options, bench, results, verdicts, slow_modes, matrix):
     options.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
-def versions(bench):
-    """Of the peers: what the lock file says of the dependencies in `Cargo.toml`."""
-    manifest = (bench / "Cargo.toml").read_text()
-    wanted = set(re.findall(r"^([a-z_-]+) = ", manifest, re.MULTILINE))
-    locked = re.findall(r'name = "([^"]+)"\nversion = "([^"]+)"', (bench / "Cargo.lock").read_text())
-    return {name: version for name, version in locked if name in wanted}
+def _summary(values):
+    return {
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+        "samples": values,
+    }

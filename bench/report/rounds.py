@@ -20,10 +20,17 @@ QUICK_VARIABLE = "TIDEGATE_BENCH_QUICK"
 
 # Ten million tasks, about our pool alone: nothing to do in a hurry.
 NOT_IN_QUICK = {"C"}
-# Fewer rounds are enough: what these count is exact, or changes little.
-QUICK_ROUNDS_OF = {"M": 1, "A": 1, "W7": 2}
-# These are about one pool over time, and take long: a few peers show the rest.
-ONLY_SOME = {"F": {"tidegate", "crossbeam", "kanal", "crossfire", "rayon", "no_alloc"}}
+# Fewer rounds are enough: what these count is exact, changes little, or is a
+# median of many within one run.
+QUICK_ROUNDS_OF = {"M": 1, "A": 1, "W7": 2, "raw": 1}
+FULL_ROUNDS_OF = {"M": 3, "A": 3, "W7": 5, "F": 5, "C": 5, "raw": 5}
+# These are about our pool over time, and take long: a few peers, once, show
+# the rest.
+ONLY_SOME = {"F": {"tidegate", "crossbeam", "kanal", "crossfire", "no_alloc"}}
+FULL_ROUNDS_OF_OTHERS = {"F": 1}
+# Who takes this long is not the best one, and has fewer rounds in a full run.
+FULL_SLOW_SECONDS = 2.5
+FULL_ROUNDS_OF_SLOW = 5
 # In quick mode nobody waits twice for what took this long.
 QUICK_REPEATS_UP_TO_SECONDS = 1.2
 # Nor does anybody wait longer than this for a peer: it is not the best one.
@@ -54,11 +61,12 @@ class TooSlow(Exception):
     pass
 
 
-def run_rounds(programs, workloads, contenders, options):
+def run_rounds(programs, workloads, contenders, options, after_round=lambda results: None):
     """`programs` says which binary runs a contender."""
     results = Results()
     order = random.Random(options.seed)
-    not_again = set()
+    # Of each pair; one slow minute of the machine makes nobody slow.
+    shortest = {}
     started = time.monotonic()
 
     def out_of_time():
@@ -69,8 +77,6 @@ def run_rounds(programs, workloads, contenders, options):
     for round_number in range(1, options.rounds + 1):
         print(f"round {round_number} of {options.rounds}", file=sys.stderr, flush=True)
         for workload in workloads:
-            if options.quick and round_number > QUICK_ROUNDS_OF.get(workload, options.rounds):
-                continue
             # The contenders of one workload run next to each other, so that
             # a slow minute of the machine hits them all; shuffled, so that
             # none always runs in the wake of the same other.
@@ -78,20 +84,39 @@ def run_rounds(programs, workloads, contenders, options):
                 pair = workload, contender
                 if out_of_time():
                     break
-                if pair in results.failures or pair in results.declined or pair in not_again:
+                if pair in results.failures or pair in results.declined:
+                    continue
+                if round_number > rounds_of(workload, contender, options, shortest.get(pair, 0.0)):
                     continue
                 if not takes_part(workload, contender):
                     results.declined.add(pair)
                     continue
-                hurry = options.quick and not contender.startswith("tidegate")
+                hurry = options.quick and not is_ours(contender)
                 seconds = _run_into(results, programs[contender], pair, options.quick, hurry)
-                if hurry and seconds > QUICK_REPEATS_UP_TO_SECONDS:
-                    not_again.add(pair)
+                shortest[pair] = min(seconds, shortest.get(pair, seconds))
         if out_of_time():
             break
         results.rounds = round_number
+        results.seconds = time.monotonic() - started
+        after_round(results)
     results.seconds = time.monotonic() - started
     return results
+
+
+def is_ours(contender):
+    return contender.startswith("tidegate")
+
+
+def rounds_of(workload, contender, options, seconds):
+    """How many rounds are enough, when the shortest run took `seconds`. Ours are never cut for being slow."""
+    few = QUICK_ROUNDS_OF if options.quick else FULL_ROUNDS_OF
+    enough = min(options.rounds, few.get(workload, options.rounds))
+    if is_ours(contender) or contender == "machine":
+        return enough
+    if options.quick:
+        return 1 if seconds > QUICK_REPEATS_UP_TO_SECONDS else enough
+    enough = min(enough, FULL_ROUNDS_OF_OTHERS.get(workload, enough))
+    return min(enough, FULL_ROUNDS_OF_SLOW) if seconds > FULL_SLOW_SECONDS else enough
 
 
 def takes_part(workload, contender):

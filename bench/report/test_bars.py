@@ -53,6 +53,14 @@ class Judging(unittest.TestCase):
         self.assertAlmostEqual(verdict["difference"], 1.5)
         self.assertTrue(verdict["met"])
 
+    def test_who_fails_has_not_met_its_bar(self):
+        verdict = judge(Bar("C", "lost", 0, kind=ABSOLUTE), ROLES, {}, {("C", "tidegate"): "a task was lost"})
+        self.assertEqual(verdict["line"], "C-lost ours failed bar 0.00 short")
+
+    def test_flatness_says_of_how_many_runs(self):
+        run = {("F", "tidegate"): {"ns_10k": [60.0], "ns_1m": [50.0], "runs": [31.0, 30.0]}}
+        self.assertIn("ratio 1.20 runs 30 bar", judge(Bar("F", "*", 1.5, kind=FLAT), ROLES, run)["line"])
+
     def test_flatness_is_the_largest_size_by_the_smallest(self):
         run = {("F", "tidegate"): {"ns_10k": [60.0], "ns_1m": [30.0], "cpu_ms": [900.0]}}
         verdict = judge(Bar("F", "*", 1.5, kind=FLAT), ROLES, run)

@@ -54,10 +54,31 @@ class Rounds(unittest.TestCase):
         self.assertIn("too slow for quick mode:  flume", text)
         self.assertIn("rayon FAILED: exit code 101", text)
 
+    def test_every_whole_round_can_be_saved(self):
+        saved = []
+        options = types.SimpleNamespace(quick=True, rounds=2, seed=1, budget=60)
+
+        def save(results):
+            saved.append((results.rounds, len(results.samples["W2", "kanal"]["ns"])))
+
+        rounds.run_rounds(self.programs, ["W2"], ["kanal"], options, save)
+        self.assertEqual(saved, [(1, 1), (2, 2)])
+
     def test_without_time_left_the_first_round_is_still_whole(self):
         results = self.run_two(budget=0)
         self.assertEqual(results.rounds, 1)
         self.assertEqual(results.samples["W2", "kanal"]["ns"], [12.5])
+
+    def test_slow_peers_have_fewer_rounds_and_ours_never(self):
+        def full(workload, contender, seconds):
+            options = types.SimpleNamespace(quick=False, rounds=15)
+            return rounds.rounds_of(workload, contender, options, seconds)
+
+        self.assertEqual(full("W2", "flume", 0.1), 15)
+        self.assertEqual(full("W2", "flume", 9.0), rounds.FULL_ROUNDS_OF_SLOW)
+        self.assertEqual(full("W2", "tidegate_async", 9.0), 15)
+        self.assertEqual(full("F", "kanal", 0.1), 1)
+        self.assertEqual(full("F", "tidegate", 12.0), rounds.FULL_ROUNDS_OF["F"])
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ fn main() {
     in_a_group();
     refused();
     slice();
+    mapped();
     futures();
 }
 
@@ -118,6 +119,49 @@ fn slice() {
             };
             let results = pool.map_slice(&items, run).unwrap();
             assert_eq!(results.len(), items.len());
+        }
+    });
+}
+
+/// Each item a task. All are pulled while the worker is held, and taken once it is done.
+fn mapped() {
+    /// By then the lists of those in flight have grown for the last time.
+    const GROWN: u64 = 8_200;
+    with_pool(PLACES, |pool| {
+        for counted in [false, true] {
+            let end = move |path, items| {
+                if counted {
+                    end(path, items);
+                }
+            };
+            let (mut release, mut items) = (Some(hold(pool, false)), 0..TASKS);
+            let pulled = std::iter::from_fn(|| {
+                let item = items.next();
+                match item {
+                    Some(GROWN) => begin(),
+                    Some(item) if item == TASKS - 1 => end("map pull", TASKS - 1 - GROWN),
+                    Some(_) => {}
+                    None => drop(release.take()),
+                }
+                item
+            });
+            let run = move |item| {
+                match item {
+                    0 => begin(),
+                    item if item == TASKS - 1 => end("map run", TASKS - 1),
+                    _ => {}
+                }
+                // Of a type of its own: what two paths share may not be inlined in either.
+                work([item, 2, 3]) as u32
+            };
+            let mut results = pool.map(pulled, run).window(PLACES);
+            results.next().unwrap().unwrap();
+            pool.wait_idle().unwrap();
+            begin();
+            for result in results {
+                SINK.set(SINK.get().wrapping_add(u64::from(result.unwrap())));
+            }
+            end("map next", TASKS - 1);
         }
     });
 }

@@ -64,10 +64,13 @@ pub(crate) trait FuturePool: Send + Sync + Sized + 'static {
 
 /// The future that a task with limits is, wherever futures are cancelled at
 /// an await: one await, between its halves.
-pub(crate) async fn halves(task: HalvedTask) -> u64 {
-    let half = task.first();
-    tokio::task::yield_now().await;
-    task.second(half)
+#[allow(clippy::manual_async_fn, reason = "an `async fn` would hold its argument twice")]
+pub(crate) fn halves(task: HalvedTask) -> impl Future<Output = u64> + Send {
+    async move {
+        let half = task.first();
+        tokio::task::yield_now().await;
+        task.second(half)
+    }
 }
 
 /// The same within tokio's timeout.

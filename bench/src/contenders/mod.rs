@@ -14,6 +14,7 @@ mod crossfire;
 mod executors;
 mod flume;
 mod kanal;
+mod machine;
 mod no_alloc;
 mod rayon;
 mod rayon_one;
@@ -131,6 +132,7 @@ pub(crate) const ALL: &[(&str, Role, Run)] = &[
     ("async_channel_inside", Role::Peer, inside::<async_channel::AsyncChannel>),
     ("no_alloc", Role::Reference, threads::<no_alloc::NoAlloc>),
     ("bare_threads", Role::Reference, bare_threads::run),
+    ("machine", Role::Reference, machine::run),
 ];
 
 pub(crate) fn named(name: &str) -> Option<Run> {

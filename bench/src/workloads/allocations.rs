@@ -20,6 +20,7 @@ pub(super) fn run<C: Contender>() -> Vec<Figure> {
     let peak = peak_bytes_during(|| {
         let pool = pool.insert(C::new(WORKERS, QUEUE));
         spawn_short(pool, &mut done, WARM_UP + TASKS);
+        handles::sum_of_results(pool, WARM_UP);
     });
     let pool: C = pool.expect("it was made above");
 
@@ -27,7 +28,6 @@ pub(super) fn run<C: Contender>() -> Vec<Figure> {
     let large = allocations_during(|| spawn_large(&pool, &mut done, TASKS));
     sink::check(done);
 
-    handles::sum_of_results(&pool, WARM_UP);
     let mut sum = 0;
     let by_handle = allocations_during(|| sum = handles::sum_of_results(&pool, TASKS));
     assert_eq!(sum, body::expected_sum(TASKS), "a handle gave a wrong result");

@@ -25,10 +25,15 @@ pub(super) fn fire_and_forget<P: FuturePool>(
     let elapsed = with_producer(position, workers, move |pool: Arc<P>| async move {
         let started = Instant::now();
         for input in 0..TASKS {
+            let task = ShortTask::new(input);
             match shape {
-                Shape::Ready => pool.spawn(async move { sink::add(ready(input).await) }).await,
+                Shape::Ready => pool.spawn(async move { sink::add(task.run()) }).await,
                 Shape::YieldsOnce => {
-                    pool.spawn(async move { sink::add(yields(input).await) }).await
+                    let yields = async move {
+                        tokio::task::yield_now().await;
+                        sink::add(task.run());
+                    };
+                    pool.spawn(yields).await;
                 }
             }
         }
@@ -40,7 +45,8 @@ pub(super) fn fire_and_forget<P: FuturePool>(
 }
 
 pub(super) fn by_handle<P: FuturePool>(position: Position, shape: Shape) -> Vec<Figure> {
-    let tasks = handles::TASKS;
+    let (tasks, any) = (handles::TASKS, ShortTask::new(0));
+    assert_eq!(size_of_val(&ready(any)), 32, "what a closure captures, and its state");
     let (sum, elapsed) =
         timed::<P>(position, tasks, Submit::Shaped(shape)).expect("every pool takes futures");
     assert_eq!(sum, body::expected_sum(tasks), "a handle gave a wrong result");
@@ -79,8 +85,10 @@ fn timed<P: FuturePool>(position: Position, tasks: u64, how: Submit) -> Option<(
                 sum = sum.wrapping_add(pool.wait(oldest).await);
             }
             outstanding.push_back(match how {
-                Submit::Shaped(Shape::Ready) => pool.submit(ready(input)).await,
-                Submit::Shaped(Shape::YieldsOnce) => pool.submit(yields(input)).await,
+                Submit::Shaped(Shape::Ready) => pool.submit(ready(ShortTask::new(input))).await,
+                Submit::Shaped(Shape::YieldsOnce) => {
+                    pool.submit(yields(ShortTask::new(input))).await
+                }
                 Submit::Limited(body, TokenOf::Each) => {
                     pool.submit_limited(body.task(input)).await?
                 }
@@ -106,7 +114,8 @@ pub(super) fn latency<P: FuturePool>(
         for input in 0..samples {
             spin_for(gap);
             let started = Instant::now();
-            let result = pool.wait(pool.submit(ready(input)).await).await;
+            let task = ShortTask::new(input);
+            let result = pool.wait(pool.submit(ready(task)).await).await;
             round_trips.push(started.elapsed().as_nanos() as u64);
             assert_eq!(result, ShortTask::new(input).run(), "a handle gave a wrong result");
         }
@@ -148,12 +157,16 @@ async fn until_done(position: Position, tasks: u64) {
     }
 }
 
-async fn ready(input: u64) -> u64 {
-    ShortTask::new(input).run()
+/// As a closure does, it captures the task.
+#[allow(clippy::manual_async_fn, reason = "an `async fn` would hold its argument twice")]
+fn ready(task: ShortTask) -> impl Future<Output = u64> + Send {
+    async move { task.run() }
 }
 
-async fn yields(input: u64) -> u64 {
-    let task = ShortTask::new(input);
-    tokio::task::yield_now().await;
-    task.run()
+#[allow(clippy::manual_async_fn, reason = "an `async fn` would hold its argument twice")]
+fn yields(task: ShortTask) -> impl Future<Output = u64> + Send {
+    async move {
+        tokio::task::yield_now().await;
+        task.run()
+    }
 }

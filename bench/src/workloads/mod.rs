@@ -4,6 +4,7 @@
 pub(crate) mod cancel_storm;
 pub(crate) mod efficiency;
 pub(crate) mod fire_and_forget;
+pub(crate) mod raw;
 pub(crate) mod slice;
 
 mod allocations;
@@ -44,6 +45,7 @@ pub(crate) enum Workload {
     FuturesForgotten(Shape),
     FuturesByHandle(Shape),
     FuturesWithLimits,
+    Raw,
 }
 
 /// How long the tasks with limits are.
@@ -106,6 +108,7 @@ pub(crate) const ALL: &[(&str, Workload)] = &[
     ("W2a-ready", FuturesByHandle(Shape::Ready)),
     ("W2a-yield", FuturesByHandle(Shape::YieldsOnce)),
     ("W3a", FuturesWithLimits),
+    ("raw", Raw),
 ];
 
 impl Workload {
@@ -135,7 +138,7 @@ impl Workload {
             Allocations => Some(allocations::run::<C>()),
             Stranding => Some(stranding::run::<C>()),
             Flatness => Some(flatness::run::<C>()),
-            CancelStorm => None,
+            CancelStorm | Raw => None,
             FuturesForgotten(_) | FuturesByHandle(_) | FuturesWithLimits => None,
         }
     }

@@ -37,8 +37,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 async fn serve(pool: &Pool) -> Result<(), Box<dyn Error>> {
-    // Submitting may wait for room, which would block a runtime's thread: use `try_submit`
-    // there, or a queue that is large enough.
+    // `submit` may wait for room, which would block a runtime's thread: `try_submit` never does,
+    // and `submit_async` awaits it.
     let hash = pool.try_submit(|| (0..1_000_000_u64).fold(7, |h, n| h * 31 % 1_000_003 + n))?;
     println!("hash {}", hash.await?);
 

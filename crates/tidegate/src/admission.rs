@@ -25,7 +25,7 @@ use crate::settle::{self, OpsOf, RunEnv, Who};
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::snooze;
 use crate::task::Offer;
-use crate::token::Listener;
+use crate::token::{Listener, Token};
 use crate::trace::TaskSpan;
 use crate::worker::{no_state, run_claimed};
 
@@ -134,19 +134,29 @@ impl Core {
     }
 
     pub(crate) fn refuse<F>(&self, name: &'static str, reason: Reason, work: F) -> Refused<F> {
-        self.note_refusal(name, reason);
+        self.ledger.refuse(reason);
+        self.said.refused(self, name, reason);
         self.refused(reason, work)
+    }
+
+    /// `uncounted`: refused for this reason, it is nobody's refusal.
+    pub(crate) fn refuse_counted_unless<F>(
+        &self,
+        uncounted: Option<Reason>,
+        name: &'static str,
+        reason: Reason,
+        work: F,
+    ) -> Refused<F> {
+        if uncounted == Some(reason) {
+            return self.refused(reason, work);
+        }
+        self.refuse(name, reason, work)
     }
 
     fn refused<F>(&self, reason: Reason, work: F) -> Refused<F> {
         // Outside the pool there is one thing that would deadlock: to block in a poll.
         let in_poll = reason == Reason::WouldDeadlock && frames::depth(self.address()) == 0;
         Refused::new(reason, Arc::clone(&self.name), work).in_poll(in_poll)
-    }
-
-    fn note_refusal(&self, name: &'static str, reason: Reason) {
-        self.ledger.refuse(reason);
-        self.said.refused(self, name, reason);
     }
 
     /// Offers work as a cell task. Ok: it is accepted, and this is its cell, which belongs
@@ -198,10 +208,7 @@ impl Core {
         let (uncounted, name) = (offer.uncounted_reason(), offer.name);
         // SAFETY: by contract.
         unsafe { self.offer_cell(work, handle, offer) }.map_err(|(reason, work)| {
-            if uncounted != Some(reason) {
-                self.note_refusal(name, reason);
-            }
-            self.refused(reason, work.into_closure())
+            self.refuse_counted_unless(uncounted, name, reason, work.into_closure())
         })
     }
 
@@ -260,12 +267,13 @@ impl Core {
             self.drop_callback(offer.on_outcome.take());
             return Err((reason, work));
         }
+        offer.is_future = ops.is_future;
         let cell = depot::take();
         let span = TaskSpan::new(self, offer, settle::task_id(cell));
         let has_extras = offer.external_id.is_some()
             || span.is_some()
             || offer.on_outcome.is_some()
-            || offer.token.is_some()
+            || offer.token.is_some() && ops.is_future
             || offer.total_timeout.is_some()
             || offer.until.is_some()
             || offer.hold.strong_count() > 0;
@@ -274,7 +282,9 @@ impl Core {
             extras.external_id = offer.external_id.take();
             extras.on_outcome = offer.on_outcome.take();
             extras.hold = std::mem::take(&mut offer.hold);
-            extras.obeys = offer.token.map(|token| (token.clone(), offer.cause));
+            if ops.is_future {
+                extras.obeys = offer.token.map(|token| (token.clone(), offer.cause));
+            }
             extras.span = span;
         }
         // SAFETY: a free cell's payload is empty.
@@ -293,7 +303,9 @@ impl Core {
             return Err(NoRoom::Full);
         }
         self.push_cell(cell, Standing::Newcomer, offer)?;
-        self.task_added();
+        if !offer.others_follow {
+            self.task_added();
+        }
         if !offer.waited.is_zero() {
             self.times.submitted(offer.name, offer.waited, Duration::ZERO);
         }
@@ -303,8 +315,16 @@ impl Core {
     /// Was accepted: from now on its token can cancel it.
     #[inline]
     pub(crate) fn let_in(self: &Arc<Self>, cell: CellRef, offer: &Offer<'_>) {
-        if offer.token.is_some() {
+        if let Some(token) = offer.token {
+            self.obey(token, cell, offer);
+        }
+    }
+
+    fn obey(self: &Arc<Self>, token: &Token, cell: CellRef, offer: &Offer<'_>) {
+        if offer.is_future {
             self.listen(cell, Who::Caller);
+        } else if !token.cancels(cell, offer.cause) {
+            settle::cancel(cell, offer.cause, Who::Caller);
         }
     }
 
@@ -394,15 +414,15 @@ impl Core {
         }
     }
 
-    /// Lets its token cancel a task that was accepted, and may have ended already. Whoever
+    /// Lets its token cancel a future that was accepted, and may have ended already. Whoever
     /// comes first does this: who offered it, or a worker that is about to poll it.
     pub(crate) fn listen(self: &Arc<Self>, cell: CellRef, who: Who) {
         let Some(extras) = extras::of(cell) else { return };
         let mut extras = extras.lock();
         // Settling takes the extras after its claim: while it is open they are of this life.
         let Some((token, cause)) = extras.obeys.take_if(|_| cell.is_open()) else { return };
-        extras.cancelled_by = token.register(Listener::Task(cell, cause));
-        let too_late = extras.cancelled_by.is_none();
+        // Under the lock: who finds it gone from there may rely on the token.
+        let too_late = !token.cancels(cell, cause);
         drop(extras);
         if too_late {
             settle::cancel(cell, cause, who);
@@ -410,7 +430,7 @@ impl Core {
     }
 
     #[cold]
-    fn offer_slowly(
+    pub(crate) fn offer_slowly(
         self: &Arc<Self>,
         cell: CellRef,
         why: NoRoom,
@@ -528,8 +548,8 @@ impl Core {
         // The cell was never offered to a queue, so nobody can be there first.
         let claimed = cell.claim_start();
         debug_assert!(claimed, "an unqueued cell was claimed by somebody else");
-        if offer.token.is_some() {
-            self.listen(cell, Who::Caller); // afterwards would be too late
+        if let Some(token) = offer.token {
+            self.obey(token, cell, offer); // afterwards would be too late
         }
     }
 
@@ -593,6 +613,8 @@ impl Core {
         offer: &Offer<'_>,
         mut push: impl FnMut(Standing) -> Result<(), NoRoom>,
     ) -> Result<(), Reason> {
+        // One that this one follows may fill the queue, and nobody be awake for it.
+        self.task_added();
         let began = self.clock.now();
         let waited = with_parker(|parker, waker| {
             let token = offer.token;

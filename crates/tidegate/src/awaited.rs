@@ -130,11 +130,29 @@ impl Core {
                 return Placed::Refused(self.refuse(name, reason, work.into_closure()));
             }
         };
-        let slowly = match self.first_push(cell, &offer) {
-            Ok(()) => Ok(Slowly::Accepted),
-            Err(why) => self.without_room(cell, why, &offer),
-        };
-        match slowly {
+        match self.first_push(cell, &offer) {
+            Ok(()) => {
+                self.let_in(cell, &offer);
+                Placed::Accepted(cell)
+            }
+            // SAFETY: by contract.
+            Err(why) => unsafe { self.place_slowly(cell, why, offer) },
+        }
+    }
+
+    /// Does what the policy says for a cell that found no room, except to wait.
+    ///
+    /// # Safety
+    /// It holds a `W`, and nobody else has seen it.
+    #[cold]
+    pub(crate) unsafe fn place_slowly<'t, W: Work>(
+        self: &Arc<Self>,
+        cell: CellRef,
+        why: NoRoom,
+        offer: Offer<'t>,
+    ) -> Placed<'t, W> {
+        let name = offer.name;
+        match self.without_room(cell, why, &offer) {
             Ok(Slowly::Accepted) => {
                 self.let_in(cell, &offer);
                 Placed::Accepted(cell)

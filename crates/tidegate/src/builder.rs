@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::config::{BuildError, Config, Inside, WhenFull, Workers};
 use crate::core::Core;
 use crate::event::Event;
+use crate::fences;
 use crate::ids::WorkerId;
 use crate::line::WorkerLine;
 use crate::pool::Pool;
@@ -275,6 +276,7 @@ impl<S: 'static> Builder<S> {
     /// its thread, hook or state is an error here, later ones are restarted.
     pub fn build(self) -> Result<Pool<S>, BuildError> {
         let core = Core::new(self.config.validated()?);
+        fences::prepare_if_alone();
         start(&core)?;
         if let Some(parent) = self.parent {
             let listener = Listener::Pool(Arc::downgrade(&core));
@@ -353,6 +355,9 @@ fn undo(core: &Arc<Core>) {
     core.queue.close();
     core.flags.fetch_or(STOPPING, crate::sync::atomic::Ordering::SeqCst);
     core.lot.kick_all();
+    if core.driver.is_async() {
+        return; // it goes when it is polled or dropped, which may need this very thread
+    }
     loop {
         let mut roster = core.roster.lock();
         if roster.entries.len() < core.target() {

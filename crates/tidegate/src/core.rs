@@ -23,6 +23,7 @@ use crate::outcome::Cause;
 use crate::pace::Pace;
 use crate::panics::{Panic, quietly};
 use crate::parker::Parker;
+use crate::poll_watch::PollWatch;
 use crate::queue::Queue;
 use crate::reaper::{Chore, Reaper};
 use crate::report::Report;
@@ -69,6 +70,7 @@ pub(crate) struct Core {
     pub(crate) target: AtomicUsize,
     /// Armed while the supervisor of a pool with a range of workers sleeps.
     pub(crate) bell: Bell,
+    pub(crate) poll_watch: PollWatch,
     /// An offer to a `queue(0)` pool found no idle worker (`resize.rs`).
     pub(crate) turned_away: AtomicBool,
     /// The roster's count.
@@ -133,7 +135,7 @@ impl Core {
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),
-            lobby: Lobby::new(),
+            lobby: Lobby::by(&config.clock),
             alarms: Alarms::default(),
             ledger: Ledger::default(),
             times: Times::default(),
@@ -142,6 +144,7 @@ impl Core {
             flags: Padded(AtomicU32::new(0)),
             target: AtomicUsize::new(config.workers.min.max(1)),
             bell: Bell::new(),
+            poll_watch: PollWatch::default(),
             turned_away: AtomicBool::new(false),
             control: Lock::default(),
             reaper: Lock::default(),
@@ -232,20 +235,40 @@ impl Core {
                 }
             }
         }
-        self.lot.wake_one();
+        self.wake_worker();
+    }
+
+    /// Somebody who sleeps searches from now on, unless somebody does.
+    fn wake_worker(&self) {
+        if self.lot.wake_one() {
+            self.driver.spread(self);
+        }
+    }
+
+    /// Several tasks were published that are worth a worker each: two are woken side by side, and
+    /// each wakes the next: it may take the first a while to come to that, on a core that slept.
+    pub(crate) fn tasks_added(&self) {
+        if !self.queue.looks_nonempty() {
+            return; // all of them were taken
+        }
+        self.task_added();
+        let paused = self.flags.load(SeqCst) & PAUSED != 0;
+        if !paused && self.queue.looks_nonempty() && !self.one_is_enough() {
+            self.lot.wake_another();
+        }
     }
 
     /// A worker found a task after a rest: nothing may be stranded behind it.
     pub(crate) fn wake_next(&self) {
         if self.lot.needs_wake() && self.queue.looks_nonempty() && !self.one_is_enough() {
-            self.lot.wake_one();
+            self.wake_worker();
         }
     }
 
     /// Somebody who could have taken a task goes: pass it on.
     pub(crate) fn wake_for_rest(&self) {
         if self.queue.looks_nonempty() {
-            self.lot.wake_one();
+            self.wake_worker();
         }
     }
 
@@ -256,11 +279,14 @@ impl Core {
         }
     }
 
-    /// A future was told that there is room. If it does not take it, the next one shall.
+    /// A future was told that there is room, or will have to be. If it does not take it, the next
+    /// one shall.
     #[cold]
     pub(crate) fn mind_the_turn(&self) {
         const TURN: std::time::Duration = std::time::Duration::from_millis(2);
-        self.watch_limit(self.clock.now().after(TURN));
+        if self.lobby.mind_the_turn(self.clock.now().after(TURN)) {
+            self.wake_supervisor();
+        }
     }
 
     /// There may be room that nobody has taken.

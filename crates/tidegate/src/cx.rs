@@ -48,7 +48,6 @@ struct Times {
 
 impl Cx {
     /// Whose it is.
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     pub(crate) fn cell(&self) -> CellRef {
         self.cell
     }
@@ -56,20 +55,27 @@ impl Cx {
     /// None: its time in the queue was over before it could begin.
     #[inline(always)]
     pub(crate) fn new(cell: CellRef, env: &RunEnv<'_>) -> Option<Cx> {
-        let name = cell.name().unwrap_or("");
-        let mut cx = Cx { cell, worker: env.line.map(|line| line.id), times: None, name };
+        let mut cx = Cx::untimed(cell, env.line.map(|line| line.id));
         // A clock costs as much as a short task: only tasks that need it pay for it.
-        if (!name.is_empty() || cell.is_limited()) && !cx.begin(env) {
-            return None;
-        }
-        Some(cx)
+        let begun = !cell.is_timed() || cx.begin(env);
+        begun.then_some(cx)
     }
 
-    fn begin(&mut self, env: &RunEnv<'_>) -> bool {
-        let started = env.core.clock.now();
+    /// Of a task with neither name nor limit.
+    #[inline(always)]
+    pub(crate) fn untimed(cell: CellRef, worker: Option<WorkerId>) -> Cx {
+        Cx { cell, worker, times: None, name: "" }
+    }
+
+    /// Its time begins, and its name is known; false as for `new`.
+    #[inline]
+    pub(crate) fn begin(&mut self, env: &RunEnv<'_>) -> bool {
+        self.name = self.cell.name().unwrap_or("");
+        let started = env.core.clock.about_now();
         let mut limit = Ticks::NEVER;
         if self.cell.is_limited() {
-            let total = extras::of(self.cell).and_then(|extras| extras.lock().run_until);
+            let extras = extras::of(self.cell).filter(|_| self.cell.has_extras());
+            let total = extras.and_then(|extras| extras.lock().run_until);
             match self.cell.limit_run(started, total.unwrap_or(Ticks::NEVER)) {
                 None => return false,
                 Some(at) => limit = at,
@@ -91,6 +97,12 @@ impl Cx {
 
     pub(crate) fn started(&self) -> Option<Ticks> {
         self.times.as_ref().map(|times| times.started)
+    }
+
+    /// Whether its time was up at its return.
+    #[inline(always)]
+    pub(crate) fn is_late(&self, returned: Option<Ticks>) -> bool {
+        returned.is_some_and(|at| at >= self.limit())
     }
 
     /// When its time is up.

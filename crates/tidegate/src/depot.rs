@@ -71,7 +71,34 @@ fn store() -> std::sync::MutexGuard<'static, Store> {
 
 /// A thread's stock; goes back to the store when the thread ends.
 struct Stock {
-    chain: Cell<Chain>,
+    first: Cell<*mut TaskCell>,
+    len: Cell<usize>,
+}
+
+impl Stock {
+    #[inline(always)]
+    fn take(&self) -> Option<NonNull<TaskCell>> {
+        let mut chain = self.chain();
+        let cell = chain.pop();
+        self.keep(chain);
+        cell
+    }
+
+    /// What is in it, which is `keep`'s to put back.
+    #[inline(always)]
+    fn chain(&self) -> Chain {
+        let chain = Chain { first: self.first.get(), len: self.len.get() };
+        if cfg!(tidegate_shuttle) {
+            self.keep(Chain::new()); // somebody else's turn may come before it is back
+        }
+        chain
+    }
+
+    #[inline(always)]
+    fn keep(&self, chain: Chain) {
+        self.first.set(chain.first);
+        self.len.set(chain.len);
+    }
 }
 
 impl Drop for Stock {
@@ -79,7 +106,8 @@ impl Drop for Stock {
         if cfg!(tidegate_shuttle) {
             return; // the test's thread ends, and shuttle's atomics work only inside a run
         }
-        let mut chain = self.chain.replace(Chain::new());
+        let mut chain = self.chain();
+        self.keep(Chain::new());
         while chain.len > 0 {
             let batch = chain.split_off();
             store().batches.push(batch);
@@ -87,54 +115,62 @@ impl Drop for Stock {
     }
 }
 
-// Under shuttle all threads share one stock, which is sound: they take turns.
+// Under shuttle all threads share one stock. They take turns, at each atomic access: so nobody may
+// find cells there that another one is just taking.
 std::thread_local! {
-    static STOCK: Stock = const { Stock { chain: Cell::new(Chain::new()) } };
+    static STOCK: Stock =
+        const { Stock { first: Cell::new(std::ptr::null_mut()), len: Cell::new(0) } };
 }
 
 /// A free cell. Allocates only when every cell ever made is in use.
-#[inline]
+#[inline(always)]
 pub(crate) fn take() -> CellRef {
-    let cell = STOCK.try_with(|stock| {
-        let mut chain = stock.chain.replace(Chain::new());
-        if chain.len == 0 {
-            chain = refill();
-        }
-        let cell = chain.pop();
-        stock.chain.set(chain);
-        cell
-    });
-    let cell = match cell {
-        Ok(Some(cell)) => cell,
-        // The thread is ending: without a stock of its own.
-        _ => {
-            let mut chain = refill();
-            let cell = chain.pop().expect("a batch is never empty");
-            store().batches.push(chain);
-            cell
-        }
-    };
-    CellRef::of_free(cell)
+    let cell = STOCK.try_with(Stock::take);
+    CellRef::of_free(cell.ok().flatten().unwrap_or_else(take_stored))
+}
+
+/// The thread has none, or is ending and has no stock of its own.
+#[cold]
+fn take_stored() -> NonNull<TaskCell> {
+    let mut chain = refill();
+    let cell = chain.pop().expect("a batch is never empty");
+    let mut chain = Some(chain);
+    let _ = STOCK.try_with(|stock| chain.take().map(|chain| stock.keep(chain)));
+    if let Some(chain) = chain {
+        store().batches.push(chain);
+    }
+    cell
 }
 
 /// Ends the life of a cell whose payload is empty.
-#[inline]
+#[inline(always)]
 pub(crate) fn put(cell: CellRef) {
     let cell = cell.retire();
-    let kept = STOCK.try_with(|stock| {
-        let mut chain = stock.chain.replace(Chain::new());
+    let many = STOCK.try_with(|stock| {
+        let mut chain = stock.chain();
         chain.push(cell);
-        if chain.len >= 2 * BATCH {
-            let batch = chain.split_off();
-            store().batches.push(batch);
-        }
-        stock.chain.set(chain);
+        let many = chain.len >= 2 * BATCH;
+        stock.keep(chain);
+        many
     });
-    if kept.is_err() {
-        let mut chain = Chain::new();
-        chain.push(cell);
-        store().batches.push(chain);
+    if many != Ok(false) {
+        store_some(cell, many.is_ok());
     }
+}
+
+/// The thread has too many; or it is ending, and has only this one.
+#[cold]
+fn store_some(cell: NonNull<TaskCell>, has_stock: bool) {
+    let mut chain = Chain::new();
+    if !has_stock {
+        chain.push(cell);
+    }
+    let _ = STOCK.try_with(|stock| {
+        let mut all = stock.chain();
+        chain = all.split_off();
+        stock.keep(all);
+    });
+    store().batches.push(chain);
 }
 
 #[cold]

@@ -12,7 +12,7 @@ use crate::life::CellRef;
 use crate::outcome::{Cause, Summary};
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::{AcqRel, Acquire};
-use crate::token::{Registration, Token};
+use crate::token::Token;
 use crate::trace::TaskSpan;
 
 pub(crate) type Callback = Box<dyn FnOnce(&Summary) + Send>;
@@ -23,10 +23,8 @@ pub(crate) struct Extras {
     pub(crate) on_outcome: Option<Callback>,
     /// The end of a total limit, once it is accepted.
     pub(crate) run_until: Option<Ticks>,
-    /// The token that shall cancel this task, until it is registered there.
+    /// The token that shall cancel this task, which is a future, until it is registered there.
     pub(crate) obeys: Option<(Token, Cause)>,
-    /// Then this, so that settling can unregister it.
-    pub(crate) cancelled_by: Option<Registration>,
     /// The token that the task itself asked for.
     pub(crate) own_token: Option<Token>,
     /// What it holds of budgets.

@@ -32,15 +32,15 @@ impl FirstFailure {
         self.state.lock().failed.is_some_and(|failed| failed < key)
     }
 
-    /// An item was accepted.
-    pub(crate) fn watch(&self, key: u64, cell: CellRef, window: usize) {
+    /// An item was accepted. All before `oldest` have settled; the cells of others are left alone,
+    /// since a look at one makes its line travel.
+    pub(crate) fn watch(&self, key: u64, cell: CellRef, oldest: u64, window: usize) {
         let too_late = {
             let mut behind = self.state.lock();
-            // Workers start them in order, so those that have begun are at the front; those
-            // that ran inline may be anywhere.
-            while behind.cells.front().is_some_and(|(_, cell)| !cell.is_queued()) {
+            while behind.cells.front().is_some_and(|(key, _)| *key < oldest) {
                 behind.cells.pop_front();
             }
+            // One that takes long, while results are given as they come.
             if behind.cells.len() / 2 > window.saturating_add(8) {
                 behind.cells.retain(|(_, cell)| cell.is_queued());
             }

@@ -42,9 +42,9 @@ use crate::waiting::{self, Depth, run_queued, wait_asleep};
 /// ```
 #[must_use = "dropping a handle detaches its task; call `detach` to say so"]
 pub struct Handle<T, E = Infallible> {
-    /// None once the outcome was taken.
-    cell: Option<CellRef>,
     life: CellRef,
+    /// The outcome was taken: the cell has other lives now.
+    taken: bool,
     may_help: bool,
     output: PhantomData<fn() -> (T, E)>,
 }
@@ -52,7 +52,7 @@ pub struct Handle<T, E = Infallible> {
 impl<T, E> Handle<T, E> {
     /// The cell must have been filled with work of these types, with its HANDLE flag set.
     pub(crate) fn new(cell: CellRef, may_help: bool) -> Self {
-        Handle { cell: Some(cell), life: cell, may_help, output: PhantomData }
+        Handle { life: cell, taken: false, may_help, output: PhantomData }
     }
 
     /// The pool's id for this task.
@@ -62,13 +62,13 @@ impl<T, E> Handle<T, E> {
 
     /// True once there is an outcome.
     pub fn is_settled(&self) -> bool {
-        self.cell.is_none_or(|cell| matches!(cell.look(), Look::Settled(..)))
+        self.cell().is_none_or(|cell| matches!(cell.look(), Look::Settled(..)))
     }
 
     /// Cancels the task: settles it at once if it is queued (its captures are dropped on
     /// this thread), tells it to stop if it runs. False if it was settled or told before.
     pub fn cancel(&self) -> bool {
-        self.cell.is_some_and(|cell| settle::cancel(cell, Cause::Handle, Who::Caller))
+        self.cell().is_some_and(|cell| settle::cancel(cell, Cause::Handle, Who::Caller))
     }
 
     /// Lets the task go on without a handle.
@@ -85,12 +85,44 @@ impl<T, E> Handle<T, E> {
     /// on top of the waiting task, at most 64 deep; one that runs elsewhere is waited for. A
     /// wait that could never end comes back as [`WaitError::NoOutcome`]. Never runs an
     /// unrelated task. Inside a poll of an `AsyncPool`'s task it never blocks: await the handle.
+    #[inline]
     pub fn wait(self) -> Result<T, WaitError<T, E>> {
         self.wait_at(Depth::Limited)
     }
 
-    pub(crate) fn wait_at(mut self, depth: Depth) -> Result<T, WaitError<T, E>> {
-        let Some(cell) = self.cell else {
+    /// Quick if there is a value already.
+    #[inline(always)]
+    pub(crate) fn wait_at(self, depth: Depth) -> Result<T, WaitError<T, E>> {
+        // No outcome comes by here: it may be large, and what this thread runs while it waits
+        // lies on top of this frame (hazard 75).
+        if self.has_value() { self.into_value() } else { self.wait_slowly(depth) }
+    }
+
+    /// A value is the outcome, as it mostly is, and was not taken.
+    #[inline(always)]
+    fn has_value(&self) -> bool {
+        !self.taken && self.life.is_completed()
+    }
+
+    #[inline]
+    fn into_value(mut self) -> Result<T, WaitError<T, E>> {
+        // SAFETY: the caller has asked whether it has one.
+        Ok(unsafe { self.take_value() })
+    }
+
+    /// # Safety
+    /// It has a value.
+    #[inline(always)]
+    unsafe fn take_value(&mut self) -> T {
+        self.taken = true;
+        // SAFETY: as in `try_take`.
+        let value = self.life.payload(|words| unsafe { take::<T>(words) });
+        depot::put(self.life);
+        value
+    }
+
+    fn wait_slowly(self, depth: Depth) -> Result<T, WaitError<T, E>> {
+        let Some(cell) = self.cell() else {
             return Err(WaitError::NoOutcome { reason: WaitReason::AlreadyTaken, handle: self });
         };
         if !matches!(cell.look(), Look::Settled(..))
@@ -102,6 +134,10 @@ impl<T, E> Handle<T, E> {
             // Run here, but given up meanwhile: the reaper is about to publish that.
             wait_asleep(cell, &Clock::system(), Ticks::NEVER);
         }
+        self.into_outcome()
+    }
+
+    fn into_outcome(mut self) -> Result<T, WaitError<T, E>> {
         let outcome = self.try_take().expect("waited until it was settled");
         outcome.map_err(WaitError::Task)
     }
@@ -109,7 +145,7 @@ impl<T, E> Handle<T, E> {
     /// Waits at most `limit`, by the pool's clock. `None`: no outcome yet, or it was taken before. Never runs
     /// the task itself. Inside a poll of an `AsyncPool`'s task it does not wait: await the handle.
     pub fn wait_timeout(&mut self, limit: Duration) -> Option<Result<T, TaskError<E>>> {
-        let cell = self.cell?;
+        let cell = self.cell()?;
         if !matches!(cell.look(), Look::Settled(..)) && !frames::polls() {
             let core = Core::find(cell.cell().core.load(SeqCst));
             let clock = core.map_or_else(Clock::system, |core| core.clock.clone());
@@ -121,9 +157,13 @@ impl<T, E> Handle<T, E> {
 
     /// The outcome, if there is one. `None` also if it was taken before.
     pub fn try_take(&mut self) -> Option<Result<T, TaskError<E>>> {
-        let cell = self.cell?;
+        if self.has_value() {
+            // SAFETY: just asked.
+            return Some(Ok(unsafe { self.take_value() }));
+        }
+        let cell = self.cell()?;
         let Look::Settled(kind, cause) = cell.look() else { return None };
-        self.cell = None;
+        self.taken = true;
         // SAFETY: settled with our handle, so the payload is ours; `settle_returned` stored
         // it by this table, for the types this handle was made with.
         let outcome = cell.payload(|words| unsafe {
@@ -145,20 +185,25 @@ impl<T, E> Handle<T, E> {
         Some(outcome)
     }
 
+    /// None once the outcome was taken.
+    #[inline(always)]
     pub(crate) fn cell(&self) -> Option<CellRef> {
-        self.cell
+        (!self.taken).then_some(self.life)
     }
 
     /// R9 for a stream: runs the task here if it is queued; true if it did.
     pub(crate) fn run_inside(&self, core: &Arc<Core>) -> bool {
-        let queued = self.cell.filter(|cell| cell.is_queued());
+        let queued = self.cell().filter(|cell| cell.is_queued());
         queued.is_some_and(|cell| run_queued(cell, core, Depth::Any).unwrap_or(false))
     }
 }
 
 impl<T, E> Drop for Handle<T, E> {
     fn drop(&mut self) {
-        let Some(cell) = self.cell.take() else { return };
+        if self.taken {
+            return;
+        }
+        let cell = self.life;
         if !cell.detach() {
             return;
         }
@@ -177,7 +222,7 @@ impl<T, E> Future for Handle<T, E> {
     /// # Panics
     /// When polled again after it was ready.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let cell = self.cell.expect("a handle was polled after its outcome was taken");
+        let cell = self.cell().expect("a handle was polled after its outcome was taken");
         if cell.look() == Look::Queued {
             waiting::begin_queued(cell, cx.waker());
         }
@@ -239,7 +284,7 @@ impl<T, E> std::ops::DerefMut for CancelOnDrop<T, E> {
 
 impl<T, E> Drop for CancelOnDrop<T, E> {
     fn drop(&mut self) {
-        if let Some(cell) = self.handle.as_ref().and_then(|handle| handle.cell) {
+        if let Some(cell) = self.handle.as_ref().and_then(Handle::cell) {
             settle::cancel(cell, Cause::Dropped, Who::Caller);
         }
     }

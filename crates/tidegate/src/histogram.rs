@@ -46,7 +46,8 @@ fn end_of(bucket: usize) -> Duration {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     counts: [AtomicU64; BUCKETS],
-    samples: AtomicU64,
+    /// Of those in `counts`, how many were not measured but stood for.
+    stood_for: AtomicU64,
     nanos: AtomicU64,
 }
 
@@ -54,7 +55,7 @@ impl Default for Recorder {
     fn default() -> Self {
         Recorder {
             counts: std::array::from_fn(|_| AtomicU64::new(0)),
-            samples: AtomicU64::new(0),
+            stood_for: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
         }
     }
@@ -65,24 +66,33 @@ impl Recorder {
     pub(crate) fn record_own(&self, took: Duration, weight: u64) {
         let nanos = nanos_of(took);
         bump_by(&self.nanos, nanos.saturating_mul(weight));
-        bump_by(&self.samples, 1);
         bump_by(&self.counts[bucket_of(nanos)], weight);
+        if weight > 1 {
+            bump_by(&self.stood_for, weight - 1);
+        }
     }
 
     /// As `record_own`, by any thread.
     pub(crate) fn record(&self, took: Duration, weight: u64) {
         let nanos = nanos_of(took);
         self.nanos.fetch_add(nanos.saturating_mul(weight), Relaxed);
-        self.samples.fetch_add(1, Relaxed);
         self.counts[bucket_of(nanos)].fetch_add(weight, Relaxed);
+        if weight > 1 {
+            self.stood_for.fetch_add(weight - 1, Relaxed);
+        }
     }
 
     pub(crate) fn add_to(&self, sum: &mut Histogram) {
-        sum.samples += self.samples.load(Acquire);
+        let stood_for = self.stood_for.load(Acquire);
         sum.nanos = sum.nanos.saturating_add(self.nanos.load(Acquire));
+        let mut all = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
-            sum.add(bucket, count.load(Acquire));
+            let count = count.load(Acquire);
+            sum.add(bucket, count);
+            all += count;
         }
+        // Counted before those that it stood for: never more samples than there are.
+        sum.samples += all.saturating_sub(stood_for);
     }
 }
 

@@ -8,6 +8,8 @@
 mod bell;
 mod cell;
 mod clock;
+mod counter;
+mod fences;
 mod ids;
 mod job;
 mod life;
@@ -34,6 +36,8 @@ mod admission;
 mod any_pool;
 #[cfg(not(tidegate_loom))]
 mod awaited;
+#[cfg(any(tidegate_loom, all(feature = "tokio", not(tidegate_shuttle))))]
+mod away_watch;
 #[cfg(not(tidegate_loom))]
 mod batch;
 #[cfg(not(tidegate_loom))]
@@ -52,6 +56,10 @@ mod migrate {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operate.md")]
 mod operate_document {}
+/// So must its code.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/performance.md")]
+mod performance_document {}
 /// So must its code.
 #[cfg(all(doctest, feature = "toml"))]
 #[doc = include_str!("../../../docs/settings.md")]
@@ -123,6 +131,8 @@ mod pace;
 #[cfg(not(tidegate_loom))]
 mod permits;
 #[cfg(not(tidegate_loom))]
+mod poll_watch;
+#[cfg(not(tidegate_loom))]
 mod pool;
 #[cfg(not(tidegate_loom))]
 mod pot;
@@ -152,6 +162,8 @@ mod serialize;
 mod settings;
 #[cfg(not(tidegate_loom))]
 mod settle;
+#[cfg(not(tidegate_loom))]
+mod short_way;
 #[cfg(not(tidegate_loom))]
 mod shutdown;
 #[cfg(all(feature = "signal", not(any(tidegate_loom, tidegate_shuttle))))]

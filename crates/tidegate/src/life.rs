@@ -4,8 +4,9 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use crate::cell::{
-    BORROWS, CAUSE_SHIFT, EXTRAS, FREE, GENERATION_SHIFT, HANDLE, Kind, LIMITED, Label, NAMED, Ops,
-    PHASE, QUEUED, RUNNING, SETTLED, SETTLING, STAMP_SHIFT, STAMP_TAG, STOP, TOKEN, TaskCell,
+    BORROWS, CAUSE_SHIFT, EXTRAS, FREE, GENERATION_SHIFT, HANDLE, KIND_SHIFT, Kind, LIMITED, Label,
+    NAMED, Ops, PHASE, QUEUED, RUNNING, SETTLED, SETTLING, STAMP_SHIFT, STAMP_TAG, STOP, TOKEN,
+    TaskCell,
 };
 use crate::clock::Ticks;
 use crate::job::Words;
@@ -33,6 +34,18 @@ impl Won {
     /// The cause of a stop request, if there was one before the claim.
     pub(crate) fn stop_cause(self) -> Option<Cause> {
         (self.0 & STOP != 0).then(|| cause_of(self.0))
+    }
+
+    /// As `CellRef::has_extras`, when the claim was won.
+    #[inline(always)]
+    pub(crate) fn has_extras(self) -> bool {
+        self.0 & (EXTRAS | TOKEN | STOP) != 0
+    }
+
+    /// The word that the claim of a running task left.
+    #[inline(always)]
+    pub(crate) fn settling(self) -> u64 {
+        self.0 & !PHASE | SETTLING
     }
 }
 
@@ -291,6 +304,13 @@ impl CellRef {
         self.is_mine(seen) && seen & STOP != 0
     }
 
+    /// For the handle, whose life this is: settled with a value?
+    #[inline(always)]
+    pub(crate) fn is_completed(self) -> bool {
+        const COMPLETED: u64 = SETTLED | (Kind::Completed as u64) << KIND_SHIFT;
+        self.cell().word.load(Acquire) & (PHASE | 0xf << KIND_SHIFT) == COMPLETED
+    }
+
     /// For the handle, whose life this is.
     #[inline(always)]
     pub(crate) fn look(self) -> Look {
@@ -324,7 +344,8 @@ impl CellRef {
         }
         let limit = Duration::from_nanos(cell.run_limit.load(Relaxed));
         let at = now.after(limit).min(at_most);
-        cell.limit_at.store(at.0.saturating_sub(1) | 1, SeqCst); // at most 1 ns early
+        // At most 1 ns early. `RunEnv::show` has the fence between this and `earliest`.
+        cell.limit_at.store(at.0.saturating_sub(1) | 1, Release);
         Some(at)
     }
 
@@ -359,6 +380,12 @@ impl CellRef {
     /// have made its token too late to say so.
     pub(crate) fn has_extras(self) -> bool {
         self.cell().word.load(Relaxed) & (EXTRAS | TOKEN | STOP) != 0
+    }
+
+    /// Its run is timed: it has a name or a limit.
+    #[inline(always)]
+    pub(crate) fn is_timed(self) -> bool {
+        self.cell().word.load(Relaxed) & (NAMED | LIMITED) != 0
     }
 
     /// The name, if this life still goes on after it was read.

@@ -14,7 +14,7 @@ use crate::clock::Ticks;
 use crate::histogram::{Histogram, Recorder};
 use crate::ids::{TaskId, WorkerId};
 use crate::ledger::{Outcomes, bump, bump_by};
-use crate::life::CellRef;
+use crate::life::{CellRef, Won};
 use crate::sync::Lock;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -52,20 +52,72 @@ pub(crate) struct WorkerLine {
     pub(crate) limit_at: AtomicU64,
     /// When STOP_HARD was ordered: from then on whatever runs here has been told.
     pub(crate) hard_at: AtomicU64,
-    /// Cell tasks above the lowest one, innermost last.
+    /// Cell tasks above the lowest one, innermost last. Locked also by whoever gives one up.
     on_top: Lock<Vec<CellRef>>,
     /// When it began to work; 0: not yet.
     born: AtomicU64,
-    /// Since when it is in one poll of a future, in real time; 0: it is not.
+    /// The number of its last poll of a future << 2 | DATED | IN_POLL.
+    polls: AtomicU64,
+    /// When that poll began, in real time, if it is dated.
     in_poll_since: AtomicU64,
-    /// The task of that poll, or of the last one: address and generation.
+    /// Its task: address and generation.
     polled: (AtomicPtr<()>, AtomicU64),
-    /// When a future here was first seen to have been told to stop, in real time.
-    told_since: AtomicU64,
     /// Of a worker that is a future.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
     pub(crate) waker: OnceLock<std::task::Waker>,
+    /// It lets others on its thread go on (`away_watch.rs`).
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) away: crate::sync::atomic::AtomicBool,
     times: Recorders,
+}
+
+/// Which poll a worker is in, or was in last.
+///
+/// A clock costs as much as a short poll. So while somebody looks at this word now and then
+/// (`Core::watch_polls`) polls are not dated: one that is seen twice has lasted for as long as there
+/// is between the two looks, at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PollWord(u64);
+
+const IN_POLL: u64 = 1;
+const DATED: u64 = 2;
+#[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+const NEXT_POLL: u64 = 4;
+
+impl PollWord {
+    /// Without a date.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "for tests of those who look at it")]
+    pub(crate) fn new(number: u64, is_in_poll: bool) -> PollWord {
+        PollWord((number * NEXT_POLL) | u64::from(is_in_poll))
+    }
+
+    pub(crate) fn is_in_poll(self) -> bool {
+        self.0 & IN_POLL != 0
+    }
+
+    pub(crate) fn is_dated(self) -> bool {
+        self.0 & DATED != 0
+    }
+}
+
+/// What an observer remembers of a worker's polls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SeenPoll {
+    word: PollWord,
+    /// When it was first seen so, in real time: later than it began.
+    since: Ticks,
+}
+
+impl SeenPoll {
+    /// True if it is another one than at the last look.
+    pub(crate) fn look(&mut self, word: PollWord, real_now: Ticks) -> bool {
+        let is_new = word != self.word;
+        if is_new {
+            *self = SeenPoll { word, since: real_now };
+        }
+        is_new
+    }
 }
 
 /// How long tasks waited and ran: of one worker, or of all that share it.
@@ -134,73 +186,102 @@ impl WorkerLine {
             hard_at: AtomicU64::new(u64::MAX),
             on_top: Lock::default(),
             born: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
             in_poll_since: AtomicU64::new(0),
             polled: Default::default(),
-            told_since: AtomicU64::new(0),
             #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
             waker: OnceLock::new(),
+            #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+            away: crate::sync::atomic::AtomicBool::new(false),
             times: times.map_or(Recorders::Own(OnceLock::new()), Recorders::Shared),
         })
     }
 
-    /// False: it is in one already. That began earlier, and keeps the thread.
+    /// A poll begins; `date` says when, in real time, unless somebody watches (`PollWord`). Gives
+    /// its number, or None if it is in one already: that began earlier, and keeps the thread.
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
-    pub(crate) fn poll_begins(&self, cell: CellRef, real_now: impl FnOnce() -> Ticks) -> bool {
-        if self.in_poll_since.load(Relaxed) != 0 {
-            return false;
+    #[inline(always)]
+    pub(crate) fn poll_begins(
+        &self,
+        cell: CellRef,
+        date: impl FnOnce() -> Option<Ticks>,
+    ) -> Option<u64> {
+        let last = self.polls.load(Relaxed);
+        if last & IN_POLL != 0 {
+            return None;
         }
         // Release: who sees this task sees that the poll before it has ended.
         self.polled.0.store(cell.address(), Release);
         self.polled.1.store(cell.generation(), Release);
-        self.in_poll_since.store(real_now().0, SeqCst);
-        true
+        let mut word = ((last & !(DATED | IN_POLL)) + NEXT_POLL) | IN_POLL;
+        if let Some(since) = date() {
+            self.in_poll_since.store(since.0, Release);
+            word |= DATED;
+        }
+        self.polls.store(word, Release);
+        Some(word / NEXT_POLL)
     }
 
     #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    #[inline(always)]
     pub(crate) fn poll_ends(&self) {
-        self.in_poll_since.store(0, SeqCst);
+        self.polls.store(self.polls.load(Relaxed) & !(DATED | IN_POLL), Release);
     }
 
-    /// How long it has been in one poll, if it is in one.
-    pub(crate) fn in_poll_for(&self, real_now: Ticks) -> Option<Duration> {
-        match self.in_poll_since.load(SeqCst) {
-            0 => None,
-            since => Some(real_now.since(Ticks(since))),
-        }
+    pub(crate) fn poll_word(&self) -> PollWord {
+        PollWord(self.polls.load(Acquire))
     }
 
-    /// The task that it polls, and for how long, if that is `at_least`.
+    /// The task that it polls, and for how long, if that is `at_least`. `seen`: which poll was seen
+    /// last, and when first; brought up to date.
     pub(crate) fn long_poll(
         &self,
         at_least: Duration,
         real_now: Ticks,
+        seen: &mut SeenPoll,
     ) -> Option<(CellRef, Duration)> {
-        let since = self.in_poll_since.load(SeqCst);
-        let lasts = real_now.since(Ticks(since));
-        if since == 0 || lasts < at_least {
+        let word = self.poll_word();
+        seen.look(word, real_now);
+        if !word.is_in_poll() {
+            return None;
+        }
+        let since =
+            if word.is_dated() { Ticks(self.in_poll_since.load(Acquire)) } else { seen.since };
+        let lasts = real_now.since(since);
+        if lasts < at_least {
             return None;
         }
         let cell = CellRef::from_parts(self.polled.0.load(Acquire), self.polled.1.load(Acquire));
-        // Still the same poll: so this is its task.
-        (self.in_poll_since.load(SeqCst) == since).then_some((cell, lasts))
+        // Still the same poll: so this is its task, and that its date.
+        (self.poll_word() == word).then_some((cell, lasts))
     }
 
-    /// Nothing here was told to stop.
-    pub(crate) fn patience_begins(&self) {
-        if self.told_since.load(SeqCst) != 0 {
-            self.told_since.store(0, SeqCst);
+    /// When a future here is given up that was told to stop, in real time. One that is not in a
+    /// poll only waits for its turn.
+    pub(crate) fn patience_ends(&self, grace: Duration, told_since: Ticks) -> Ticks {
+        let is_in_poll = self.poll_word().is_in_poll();
+        told_since.after(if is_in_poll { grace } else { grace.max(TURN) })
+    }
+
+    /// This worker polls the task, and is woken when that is told to stop. False: it was told
+    /// before, or given up.
+    ///
+    /// A task may have been given up in its first poll, and its cell live again: what is written
+    /// there then would be another one's. So nobody gives up what this worker runs meanwhile.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn will_poll(&self, cell: CellRef) -> bool {
+        let _nothing_is_given_up = self.on_top.lock();
+        if !cell.is_running() {
+            return false;
         }
+        cell.set_runner(self.id);
+        !cell.was_told()
     }
 
-    /// When a future here that was told to stop is given up, in real time: from when it was
-    /// first seen so. One that is not in a poll only waits for its turn.
-    pub(crate) fn patience_ends(&self, grace: Duration, real_now: Ticks) -> Ticks {
-        let _ = self.told_since.compare_exchange(0, real_now.0, SeqCst, SeqCst);
-        let grace = match self.in_poll_for(real_now) {
-            Some(_) => grace,
-            None => grace.max(TURN),
-        };
-        Ticks(self.told_since.load(SeqCst)).after(grace)
+    /// Claims a task that this worker runs and that was told to stop.
+    pub(crate) fn give_up(&self, cell: CellRef) -> Option<Won> {
+        let _its_worker_writes_nothing = self.on_top.lock(); // see `will_poll`
+        cell.claim_stopped()
     }
 
     pub(crate) fn outcomes(&self) -> &Outcomes {
@@ -428,17 +509,38 @@ mod tests {
     fn v3_a_poll_inside_a_poll_does_not_hide_it() {
         let line = WorkerLine::new(WorkerId(0), None);
         let (start, later) = (Ticks(1), Ticks(1).after(SECOND));
-        let seen = || line.long_poll(SECOND, later);
-        assert_eq!(seen(), None);
-        assert!(line.poll_begins(cell(1), || start));
-        assert_eq!(seen(), Some((cell(1), SECOND)));
-        assert_eq!(line.long_poll(SECOND, Ticks(later.0 - 1)), None, "not yet");
-        assert!(!line.poll_begins(cell(2), || later), "who did not begin does not end");
-        assert_eq!(seen(), Some((cell(1), SECOND)));
+        let seen = |now| line.long_poll(SECOND, now, &mut SeenPoll::default());
+        assert_eq!(seen(later), None);
+        assert!(line.poll_begins(cell(1), || Some(start)).is_some());
+        assert_eq!(seen(later), Some((cell(1), SECOND)));
+        assert_eq!(seen(Ticks(later.0 - 1)), None, "not yet");
+        let inside = line.poll_begins(cell(2), || Some(later));
+        assert_eq!(inside, None, "who did not begin does not end");
+        assert_eq!(seen(later), Some((cell(1), SECOND)));
         line.poll_ends();
-        assert_eq!(seen(), None);
-        assert!(line.poll_begins(cell(2), || later));
-        assert_eq!(seen(), None, "each poll begins anew");
-        assert_eq!(line.long_poll(SECOND, later.after(SECOND)), Some((cell(2), SECOND)));
+        assert_eq!(seen(later), None);
+        assert!(line.poll_begins(cell(2), || Some(later)).is_some());
+        assert_eq!(seen(later), None, "each poll begins anew");
+        assert_eq!(seen(later.after(SECOND)), Some((cell(2), SECOND)));
+    }
+
+    #[test]
+    fn v3_a_poll_without_a_date_lasts_since_it_was_first_seen() {
+        let line = WorkerLine::new(WorkerId(0), None);
+        let (mut seen, mut now) = (SeenPoll::default(), Ticks(1));
+        let mut look = |after: Duration| {
+            now = now.after(after);
+            line.long_poll(SECOND, now, &mut seen)
+        };
+        assert_eq!(look(SECOND), None);
+        for number in 1..=3 {
+            assert_eq!(line.poll_begins(cell(number), || None), Some(number as u64));
+            assert_eq!(look(10 * SECOND), None, "it may have begun just now");
+            assert_eq!(look(SECOND / 2), None);
+            assert_eq!(look(SECOND / 2), Some((cell(number), SECOND)));
+            assert_eq!(look(SECOND), Some((cell(number), 2 * SECOND)));
+            line.poll_ends();
+        }
+        assert_eq!(look(SECOND), None);
     }
 }

@@ -6,9 +6,9 @@
 //! Newcomers who find room do not queue up behind: that keeps submits fast. Once
 //! `bound` tickets have gone by the first in line, room is reserved for it.
 //!
-//! Futures wait in the same line. They can't nap, so each place that comes free is announced
-//! to them at once; and one that was told and is not polled must not hold up the rest (hazard
-//! 79), so the supervisor lets the next one in as well (`pass_on`).
+//! Futures wait in the same line. They can't nap: of room that hysteresis keeps from them the
+//! supervisor tells them, two milliseconds later at most. One that was told and is not polled must
+//! not hold up the rest (hazard 79), so the supervisor lets the next one in as well (`pass_on`).
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -18,26 +18,40 @@ use crate::clock::{Clock, Ticks};
 use crate::parker::Parker;
 use crate::queue::{NoRoom, Queue, Standing};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use crate::sync::{Lock, MODELLED, Padded, snooze, steps};
 use crate::turns::{Turns, Who};
 
-/// Below this bound every place that comes free is announced at once.
-const HYSTERESIS_FROM: u64 = 64;
+/// Below this bound every place that comes free is announced at once. Models have small queues.
+const HYSTERESIS_FROM: u64 = if cfg!(tidegate_loom) { 2 } else { 64 };
 const NAPS: [Duration; 3] =
     [Duration::from_micros(200), Duration::from_micros(500), Duration::from_millis(1)];
 
 /// Steps awake before a submitter queues up.
 const AWAKE_STEPS: u32 = if cfg!(tidegate_loom) { 0 } else { steps(50) };
 
+/// In the upper half of the number of those who wait.
+const A_FUTURE: u64 = 1 << 32;
+
 #[derive(Debug)]
 pub(crate) struct Lobby {
-    waiting: Padded<AtomicU32>,
+    /// How many wait; each future counts as `A_FUTURE` beside. Written under the line's lock,
+    /// read by takers without it: a look at each task would make the lock the dearest of all.
+    waiting: Padded<AtomicU64>,
     line: Lock<Turns>,
     /// One submitter at a time waits awake for a moment before it queues up.
     awake: AtomicU32,
+    /// How often a future was told of room.
+    told_futures: AtomicU64,
     /// Of those who wait (O5).
     waker_panics: AtomicU64,
+    /// There may be room that the first in line, a future, was not told of. Then the supervisor
+    /// will look, or the reaper is about to tell it.
+    untold: AtomicBool,
+    /// When the supervisor looks whether somebody has to be told.
+    turn_at: AtomicU64,
+    /// Under a clock that may stand still nobody would: then futures are told at once.
+    tells_at_once: bool,
 }
 
 /// Why a wait for room ended.
@@ -52,11 +66,24 @@ pub(crate) enum Waited {
 impl Lobby {
     pub(crate) fn new() -> Self {
         Lobby {
-            waiting: Padded(AtomicU32::new(0)),
+            waiting: Padded(AtomicU64::new(0)),
             line: Lock::default(),
             awake: AtomicU32::new(0),
+            told_futures: AtomicU64::new(0),
             waker_panics: AtomicU64::new(0),
+            untold: AtomicBool::new(false),
+            turn_at: AtomicU64::new(u64::MAX),
+            tells_at_once: false,
         }
+    }
+
+    /// For a pool that goes by that clock.
+    pub(crate) fn by(clock: &Clock) -> Self {
+        Lobby { tells_at_once: clock.is_manual(), ..Lobby::new() }
+    }
+
+    pub(crate) fn told_futures(&self) -> u64 {
+        self.told_futures.load(Relaxed)
     }
 
     pub(crate) fn waker_panics(&self) -> u64 {
@@ -65,6 +92,9 @@ impl Lobby {
 
     fn wake(&self, who: impl IntoIterator<Item = Who>) {
         for who in who {
+            if who.is_future() {
+                self.told_futures.fetch_add(1, Relaxed);
+            }
             if !who.wake() {
                 self.waker_panics.fetch_add(1, Relaxed);
             }
@@ -72,14 +102,15 @@ impl Lobby {
     }
 
     pub(crate) fn waiting(&self) -> u32 {
-        self.waiting.load(Relaxed)
+        self.waiting.load(Relaxed) as u32
     }
 
     pub(crate) fn has_futures(&self) -> bool {
-        self.waiting() != 0 && self.line.lock().has_futures()
+        self.waiting.load(SeqCst) >= A_FUTURE
     }
 
-    /// A taker made room. Cheap when nobody waits. True: as for `wake_first`.
+    /// A taker made room. Cheap when nobody waits. True: as for `wake_first`; or nobody was told
+    /// for now.
     #[inline(always)]
     pub(crate) fn room_made(&self, queue: &Queue) -> bool {
         // Pairs with the RMW in `join`: the taker moved `head` (or gave credit) before.
@@ -89,10 +120,13 @@ impl Lobby {
     #[cold]
     fn announce(&self, queue: &Queue) -> bool {
         let bound = queue.bound();
-        let worth_it = bound < HYSTERESIS_FROM
-            || (queue.head() & 31 == 0 && queue.room() >= bound / 2)
-            || self.line.lock().has_futures();
-        worth_it && self.wake_first(queue)
+        let worth_it =
+            bound < HYSTERESIS_FROM || (queue.head() & 31 == 0 && queue.room() >= bound / 2);
+        if worth_it || self.tells_at_once && self.has_futures() {
+            return self.wake_first(queue);
+        }
+        // A future can't nap: if takers leave it at that, the supervisor tells it.
+        !self.untold.load(SeqCst) && self.has_futures() && !self.untold.swap(true, SeqCst)
     }
 
     /// Regardless of hysteresis: the takers have nothing left to do. True: a future was woken,
@@ -100,6 +134,9 @@ impl Lobby {
     pub(crate) fn wake_first(&self, queue: &Queue) -> bool {
         if self.waiting.load(SeqCst) == 0 {
             return false;
+        }
+        if self.untold.load(SeqCst) {
+            self.untold.store(false, SeqCst);
         }
         let (first, alone) = {
             let line = self.line.lock();
@@ -110,6 +147,31 @@ impl Lobby {
         is_future && (!alone || queue.is_reserved())
     }
 
+    /// The supervisor is to look at that time. True: it must be woken for that.
+    pub(crate) fn mind_the_turn(&self, at: Ticks) -> bool {
+        at.0 < self.turn_at.load(SeqCst) && at.0 < self.turn_at.fetch_min(at.0, SeqCst)
+    }
+
+    /// Whether somebody is to be told of room now (`pass_on`); if not yet, when to look.
+    pub(crate) fn turn_is_due(&self, now: Ticks, queue: &Queue) -> Result<bool, Ticks> {
+        let at = Ticks(self.turn_at.load(SeqCst));
+        if now < at {
+            return Err(at);
+        }
+        // Then the look: who makes room later says so again.
+        self.turn_at.store(u64::MAX, SeqCst);
+        let is_due = || self.has_futures() && queue.room() > 0;
+        if is_due() {
+            return Ok(true); // `untold` stays until `pass_on`
+        }
+        let untold = self.untold.swap(false, SeqCst);
+        let is_due = untold && is_due();
+        if is_due {
+            self.untold.store(true, SeqCst);
+        }
+        Ok(is_due)
+    }
+
     pub(crate) fn wake_all(&self) {
         let all: Vec<_> = self.line.lock().all().cloned().collect();
         self.wake(all);
@@ -117,8 +179,14 @@ impl Lobby {
 
     /// There is room, and whoever was told has not taken it: one more may. True: ask again.
     pub(crate) fn pass_on(&self, queue: &Queue) -> bool {
+        let untold = self.untold.swap(false, SeqCst); // then the look, as above
         if self.waiting.load(SeqCst) == 0 || queue.room() == 0 {
             return false;
+        }
+        let first = if untold { self.line.lock().tell_first() } else { None };
+        if first.is_some() {
+            self.wake(first);
+            return true; // if it does not come, the next shall
         }
         let next = {
             let mut line = self.line.lock();
@@ -246,10 +314,11 @@ impl Lobby {
     }
 
     fn join(&self, who: Who) -> u64 {
+        let one = counted(&who);
         let mut line = self.line.lock();
         let number = line.join(who);
         // Then the first look at the queue: see `room_made`.
-        self.waiting.fetch_add(1, SeqCst);
+        self.waiting.fetch_add(one, SeqCst);
         number
     }
 
@@ -258,7 +327,9 @@ impl Lobby {
         let (next, gone) = {
             let mut line = self.line.lock();
             let gone = line.leave(number);
-            self.waiting.fetch_sub(1, SeqCst);
+            if let Some(gone) = &gone {
+                self.waiting.fetch_sub(counted(&gone.who), SeqCst);
+            }
             // A future may have had its turn, and have room kept for it.
             if gone.as_ref().is_some_and(|gone| gone.had_turn || gone.who.is_future()) {
                 queue.reserve(false);
@@ -273,6 +344,10 @@ impl Lobby {
         self.wake(next);
         drop(gone); // a waker is user code
     }
+}
+
+fn counted(who: &Who) -> u64 {
+    if who.is_future() { 1 + A_FUTURE } else { 1 }
 }
 
 /// Keeps room for whoever has had its turn since so many tickets, if newcomers have gone by often

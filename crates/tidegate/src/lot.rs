@@ -10,7 +10,8 @@
 //! At most one worker *searches* (looks for work, awake). A submit wakes nobody
 //! while somebody searches; the finder stops searching, takes its task, and wakes
 //! the next before it runs it. So a burst wakes a chain of workers, one submit never
-//! pays for more than one wake-up, and no task waits while a worker sleeps.
+//! pays for more than one wake-up, and no task waits while a worker sleeps. Where one search is
+//! not enough somebody says so (`wake_another`).
 //!
 //! A wake-up is a token: the waker moves one from sleeping to searching and adds a
 //! token; whichever sleeper takes the token is the searcher. Tokens are never lost or
@@ -26,10 +27,12 @@
 
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use crate::sync::atomic::AtomicU64;
+use crate::clock::Moment;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::sync::{Lock, Padded, WaitWord, snooze, steps};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::{Lock, MODELLED, Padded, WaitWord, snooze};
 
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 16;
@@ -41,8 +44,11 @@ const TOKEN: u32 = 1;
 const TOKENS: u32 = 0xffff;
 const KICK: u32 = 1 << 16;
 
-/// Steps of the search before a worker goes to sleep, about 100 µs.
-const SEARCH_STEPS: u32 = steps(120);
+/// How long a worker searches before it goes to sleep: about what it costs to be woken, for who
+/// wakes it and until it runs.
+const SEARCH: Duration = Duration::from_micros(150);
+/// So many steps it goes without a look at the clock.
+const FIRST_STEPS: u32 = 8;
 
 /// The counts fit in their fields.
 pub(crate) const MAX_WORKERS: usize = 0xfff0;
@@ -63,6 +69,34 @@ pub(crate) struct Lot {
     tokens: Padded<WaitWord>,
     /// Sleeping workers that are futures, by their number; None in a pool on threads.
     futures: Option<Lock<BTreeMap<u32, Waker>>>,
+    /// How often somebody was woken who waited for an outcome of such a worker.
+    wakes: AtomicU32,
+}
+
+/// How far a search has come.
+struct Search {
+    step: u32,
+    until: Option<Moment>,
+}
+
+impl Search {
+    fn from(step: u32) -> Search {
+        Search { step, until: None }
+    }
+
+    /// After a pause; false once it has been long enough.
+    fn goes_on(&mut self) -> bool {
+        self.step += 1;
+        if MODELLED {
+            return false; // time does not pass: one look is as good as many
+        }
+        let over = self.step > FIRST_STEPS
+            && self.until.get_or_insert_with(|| Moment::after(SEARCH)).has_come();
+        if !over {
+            snooze(self.step);
+        }
+        !over
+    }
 }
 
 /// Why a worker is awake again.
@@ -74,10 +108,25 @@ pub(crate) enum Awake {
     Called,
 }
 
+/// How a worker that is a future counts in the lot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(any(feature = "tokio", tidegate_loom)), allow(dead_code))]
+pub(crate) enum Rest {
+    #[default]
+    Awake,
+    Searching,
+    Asleep,
+}
+
 impl Lot {
     pub(crate) fn new() -> Self {
         let (state, tokens) = (AtomicU64::new(0), WaitWord::new(0));
-        Lot { state: Padded(state), tokens: Padded(tokens), futures: None }
+        Lot {
+            state: Padded(state),
+            tokens: Padded(tokens),
+            futures: None,
+            wakes: AtomicU32::new(0),
+        }
     }
 
     /// For workers that are futures.
@@ -106,13 +155,29 @@ impl Lot {
         searching(self.state.load(Relaxed)) != 0
     }
 
+    /// As `somebody_searches`, after what was written before.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn is_searched(&self) -> bool {
+        searching(self.state.load(SeqCst)) != 0
+    }
+
     /// Makes one sleeper the searcher, unless there is one already.
     #[cold]
     pub(crate) fn wake_one(&self) -> bool {
+        self.wake_unless(|state| searching(state) != 0)
+    }
+
+    /// As `wake_one`, beside one that searches: it may not come to its next look (a future, on a
+    /// thread that somebody else does not give back), or there is work for both (`map_slice`).
+    pub(crate) fn wake_another(&self) -> bool {
+        self.wake_unless(|_| false)
+    }
+
+    fn wake_unless(&self, searched: impl Fn(u64) -> bool) -> bool {
         let mut state = self.state.load(SeqCst);
         loop {
             let idle = sleeping(state) + searching(state);
-            if sleeping(state) == 0 || searching(state) != 0 || idle <= held(state) {
+            if sleeping(state) == 0 || searched(state) || idle <= held(state) {
                 return false;
             }
             let next = state - SLEEPING + SEARCHING;
@@ -150,6 +215,28 @@ impl Lot {
         (sleeping(state) + searching(state)).saturating_sub(held(state))
     }
 
+    /// Somebody who waits for an outcome is about to be woken.
+    #[cfg_attr(tidegate_loom, allow(dead_code))]
+    pub(crate) fn note_wake(&self) {
+        if self.futures.is_some() {
+            self.wakes.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// How often that was so.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    #[inline(always)]
+    pub(crate) fn wakes(&self) -> u32 {
+        self.wakes.load(Relaxed)
+    }
+
+    /// Whether there were such since `last`, which is brought up to date.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn were_wakes(&self, last: &mut u32) -> bool {
+        let now = self.wakes();
+        std::mem::replace(last, now) != now
+    }
+
     // ------------------------------------------------------------ workers
 
     /// Searches for a while, then sleeps; returns when there is work or an order. Either way
@@ -164,65 +251,92 @@ impl Lot {
         workable: impl Fn() -> bool,
         called: impl Fn() -> bool,
     ) {
-        let mut step = first_step;
+        let mut search = Search::from(first_step);
         let mut searching = match aside {
             false => self.begin_search(),
             true if self.doze(&called) == Awake::Called => return,
             true => true,
         };
         loop {
-            while searching && step < SEARCH_STEPS {
-                if workable() {
-                    if self.end_search() {
-                        return;
-                    }
-                    break; // a helping caller has our place
-                }
-                if called() {
-                    break;
-                }
-                step += 1;
-                if step < SEARCH_STEPS {
-                    snooze(step);
-                }
+            if searching && self.finds(&mut search, &workable, &called) {
+                return;
             }
             match self.sleep(searching, &workable, &called) {
                 Awake::Called => return,
-                Awake::Searching => (searching, step) = (true, 0),
+                Awake::Searching => (searching, search) = (true, Search::from(0)),
             }
         }
     }
 
-    /// As `rest`, for the worker `number`, which is a future. `asleep` is its own: whether it
-    /// counts as one that sleeps.
+    /// Searches on; true if there is work, and the worker counts as awake.
+    fn finds(
+        &self,
+        search: &mut Search,
+        workable: impl Fn() -> bool,
+        called: impl Fn() -> bool,
+    ) -> bool {
+        loop {
+            if workable() {
+                return self.end_search(); // unless a helping caller has our place
+            }
+            if called() || !search.goes_on() {
+                return false;
+            }
+        }
+    }
+
+    /// As `rest`, for the worker `number`, which is a future. `rest` is its own, and Ready means
+    /// that it is awake, and whether it has woken another one before. `search`: whether it goes on to search rather than sleep; it is then
+    /// polled again, soon, without being woken.
     #[cfg_attr(not(any(feature = "tokio", tidegate_loom)), allow(dead_code))]
     pub(crate) fn poll_rest(
         &self,
-        asleep: &mut bool,
+        rest: &mut Rest,
+        search: bool,
         (number, waker): (u32, &Waker),
         workable: impl Fn() -> bool,
         called: impl Fn() -> bool,
-    ) -> Poll<()> {
-        if !std::mem::replace(asleep, true) {
-            self.lie_down(false, &workable);
+    ) -> Poll<bool> {
+        if *rest == Rest::Awake && search && self.begin_search() {
+            *rest = Rest::Searching;
+        }
+        if *rest == Rest::Searching {
+            match workable() {
+                true if self.end_search() => {
+                    *rest = Rest::Awake;
+                    return Poll::Ready(false);
+                }
+                false if search && !called() => return Poll::Pending,
+                _ => {}
+            }
+        }
+        let mut woke = false;
+        if *rest != Rest::Asleep {
+            woke = self.lie_down(*rest == Rest::Searching, &workable);
+            *rest = Rest::Asleep;
         }
         loop {
             match self.poll_doze((number, waker), &called) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Awake::Called) => break,
                 Poll::Ready(Awake::Searching) if workable() && self.end_search() => break,
-                Poll::Ready(Awake::Searching) => self.lie_down(true, &workable),
+                Poll::Ready(Awake::Searching) => woke |= self.lie_down(true, &workable),
             }
         }
-        *asleep = false;
-        Poll::Ready(())
+        *rest = Rest::Awake;
+        Poll::Ready(woke)
     }
 
-    /// A worker that is a future goes without having been called; `asleep` as for `poll_rest`.
+    /// A worker that is a future goes without having been called.
     #[cfg_attr(not(any(feature = "tokio", tidegate_loom)), allow(dead_code))]
-    pub(crate) fn desert(&self, asleep: bool, number: u32) {
-        if !asleep {
-            return;
+    pub(crate) fn desert(&self, rest: Rest, number: u32) {
+        match rest {
+            Rest::Awake => return,
+            Rest::Searching => {
+                self.state.fetch_sub(SEARCHING, SeqCst);
+                return;
+            }
+            Rest::Asleep => {}
         }
         if let Some(futures) = &self.futures {
             drop(futures.lock().remove(&number));
@@ -332,13 +446,12 @@ impl Lot {
         self.doze(called)
     }
 
-    fn lie_down(&self, searched: bool, work: impl Fn() -> bool) {
+    /// True if it has woken somebody, perhaps itself.
+    fn lie_down(&self, searched: bool, work: impl Fn() -> bool) -> bool {
         let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
         self.state.fetch_add(change, SeqCst);
         // A submit that did not see us asleep has published before this look.
-        if work() {
-            self.wake_one();
-        }
+        work() && self.wake_one()
     }
 
     /// Sleeps, as one that is counted so.

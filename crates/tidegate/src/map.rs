@@ -21,7 +21,7 @@ use crate::pool::Pool;
 use crate::refused::{Reason, Refused};
 use crate::scope::Scope;
 use crate::settle::{self, Who};
-use crate::task::Offer;
+use crate::task::{Offer, Unwanted};
 use crate::wait_error::WaitError;
 use crate::waiting::Depth;
 
@@ -72,7 +72,27 @@ struct Feed<'m, I: Iterator, T, E> {
 }
 
 type Submit<'m, X, T, E> =
-    Box<dyn FnMut(u64, X, Offer<'_>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
+    Box<dyn FnMut(u64, X, Terms<'_>) -> Result<Handle<T, E>, Refused<X>> + Send + 'm>;
+
+/// What an item is offered with. An `Offer` is so large that it costs more to hand it over than
+/// to fill it in.
+struct Terms<'t> {
+    on_outcome: Option<Callback>,
+    patience: Patience,
+    unwanted: Unwanted<'t>,
+}
+
+impl<'t> Terms<'t> {
+    #[inline(always)]
+    fn into_offer(self) -> Offer<'t> {
+        let Terms { on_outcome, patience, unwanted } = self;
+        Offer { on_outcome, patience, unwanted: Some(unwanted), ..Offer::default() }
+    }
+}
+
+/// So many references to what the items share are made at once, at most: the count is on a line
+/// that workers write to, and each time it comes back takes longer than a short item.
+const STOCK: usize = 64;
 
 /// At least so many are in flight unless the user says otherwise: fewer, and short tasks
 /// wait for the reader.
@@ -121,8 +141,11 @@ impl<S: 'static> Pool<S> {
         F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'static,
     {
         let pool = self.clone();
-        Map::new(self.core(), items.into_iter(), f, move |work, offer| {
-            pool.submit_work(work, offer)
+        Map::new(self.core(), items.into_iter(), f, move |work, terms| match terms {
+            Terms { on_outcome: None, patience, unwanted } => {
+                pool.submit_plain(work, patience, Some(unwanted))
+            }
+            terms => pool.submit_work(work, terms.into_offer()),
         })
     }
 }
@@ -146,7 +169,9 @@ impl<'scope, S: 'static> Scope<'scope, '_, S> {
         E: Send + 'scope,
         F: Fn(I::Item) -> Result<T, E> + Send + Sync + 'scope,
     {
-        Map::new(self.core(), items.into_iter(), f, move |work, offer| self.offer_item(work, offer))
+        Map::new(self.core(), items.into_iter(), f, move |work, terms| {
+            self.offer_item(work, terms.into_offer())
+        })
     }
 }
 
@@ -155,7 +180,7 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
         core: &Arc<Core>,
         items: I,
         f: F,
-        submit: impl Fn(Apply<I::Item, F>, Offer<'_>) -> Result<Handle<T, E>, Refused<I::Item>>
+        submit: impl Fn(Apply<I::Item, F>, Terms<'_>) -> Result<Handle<T, E>, Refused<I::Item>>
         + Send
         + 'm,
     ) -> Self
@@ -164,8 +189,14 @@ impl<'m, I: Iterator, T, E> Map<'m, I, T, E> {
     {
         let first_failure = Arc::new(FirstFailure::default());
         let job = Arc::new(Job { f, first_failure: Arc::clone(&first_failure) });
-        let submit: Submit<'m, I::Item, T, E> = Box::new(move |key, item, offer| {
-            submit(Apply { job: Arc::clone(&job), key, item }, offer)
+        let (mut stock, mut batch) = (Vec::new(), 1);
+        let submit: Submit<'m, I::Item, T, E> = Box::new(move |key, item, terms| {
+            let job = stock.pop().unwrap_or_else(|| {
+                batch = (2 * batch).min(STOCK);
+                stock.extend((1..batch).map(|_| Arc::clone(&job)));
+                Arc::clone(&job)
+            });
+            submit(Apply { job, key, item }, terms)
         });
         let feed = Feed {
             core: Arc::clone(core),
@@ -213,7 +244,9 @@ impl<I: Iterator, T, E> Iterator for Map<'_, I, T, E> {
             }
             let oldest = handles.front().and_then(|(_, handle)| handle.cell());
             let becomes_ready = |waker: &Waker| oldest.is_some_and(|cell| cell.register(waker));
-            let Some(one_more) = self.feed.pull(ready, &becomes_ready, |_| None) else { break };
+            let oldest = handles.front().map(|(key, _)| *key);
+            let pulled_one = self.feed.pull(ready, &becomes_ready, oldest, |_| None);
+            let Some(one_more) = pulled_one else { break };
             handles.push_back(one_more);
             pulled = true;
         }
@@ -248,9 +281,9 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
                 Some(cell) => cell.register(waker),
                 None => settled.is_ready_or_wakes(waker),
             };
-            let Some((key, handle)) =
-                feed.pull(ready, &becomes_ready, |key| Some(rest.callback(key)))
-            else {
+            let oldest = self.first.handles.front().map(|(key, _)| *key).or(rest.oldest());
+            let callback = |key| Some(rest.callback(key));
+            let Some((key, handle)) = feed.pull(ready, &becomes_ready, oldest, callback) else {
                 break;
             };
             rest.add(key, handle);
@@ -291,14 +324,16 @@ impl<I: Iterator, T, E> Iterator for MapAsCompleted<'_, I, T, E> {
 impl<I: Iterator, T, E> Feed<'_, I, T, E> {
     /// Submits one more item, if there is one and nothing has failed. `ready`: a result can
     /// be given right now, so this is no time to wait for room; `becomes_ready` ends the wait.
+    /// `oldest`: of those in flight.
     fn pull(
         &mut self,
         ready: bool,
-        becomes_ready: &(dyn Fn(&Waker) -> bool + Sync),
+        becomes_ready: Unwanted<'_>,
+        oldest: Option<u64>,
         callback: impl FnOnce(u64) -> Option<Callback>,
     ) -> Option<(u64, Handle<T, E>)> {
         self.over |= self.first_failure.has_come();
-        if self.over || ready && self.core.queue.room() == 0 {
+        if self.over || ready && !self.core.queue.has_room() {
             return None;
         }
         let Some(item) = self.held.take().or_else(|| self.items.next()) else {
@@ -307,13 +342,12 @@ impl<I: Iterator, T, E> Feed<'_, I, T, E> {
         };
         let key = self.next_key;
         let patience = if ready { Patience::Probe } else { Patience::Room };
-        let (on_outcome, unwanted) = (callback(key), Some(becomes_ready));
-        let offer = Offer { on_outcome, patience, unwanted, ..Offer::default() };
-        match (self.submit)(key, item, offer) {
+        let terms = Terms { on_outcome: callback(key), patience, unwanted: becomes_ready };
+        match (self.submit)(key, item, terms) {
             Ok(handle) => {
                 self.next_key += 1;
                 if let Some(cell) = handle.cell() {
-                    self.first_failure.watch(key, cell, self.window);
+                    self.first_failure.watch(key, cell, oldest.unwrap_or(key), self.window);
                 }
                 Some((key, handle))
             }
@@ -466,5 +500,46 @@ impl<I: Iterator, T, E> Feed<'_, I, T, E> {
             .field("window", &self.window)
             .field("in_flight", &in_flight)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::STOCK;
+    use crate::{Pool, Shutdown};
+
+    /// However it ends, of what the items share nothing is left: not in the stock either.
+    #[test]
+    fn hazard_63_a_map_leaves_no_reference_behind() -> Result<(), Box<dyn std::error::Error>> {
+        let pool = Pool::builder("shared").workers(2).build()?;
+        let shared = Arc::new(());
+        let many = 3 * STOCK;
+        // How many items, which one fails or panics, how many results are asked for.
+        for (items, fails, panics, asked) in [
+            (many, many, many, many),
+            (many, many, many, 1),
+            (many, many, many, 0),
+            (many, STOCK, many, many),
+            (many, many, STOCK, many),
+        ] {
+            let inside = Arc::clone(&shared);
+            let map = pool.map_result(0..items, move |n| {
+                let _inside = &inside;
+                assert_ne!(n, panics, "on purpose");
+                if n == fails { Err(n) } else { Ok(n) }
+            });
+            assert!(map.take(asked).count() <= asked);
+            pool.wait_idle()?;
+            assert_eq!(Arc::strong_count(&shared), 1, "{items} {fails} {panics} {asked}");
+        }
+        pool.shutdown(Shutdown::default())?;
+        let inside = Arc::clone(&shared);
+        let mut refused = pool.map(0..many, move |n| (n, Arc::strong_count(&inside)));
+        assert!(refused.next().is_some_and(|result| result.is_err()));
+        drop(refused);
+        assert_eq!(Arc::strong_count(&shared), 1, "refused");
+        Ok(())
     }
 }

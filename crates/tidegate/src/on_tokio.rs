@@ -3,6 +3,7 @@
 //! ```text
 //!  work.rs    ways to write a future                      (job.rs)
 //!  body.rs    a future as work, and one poll of it        (settle.rs)
+//!  spare.rs   a place for the next small one
 //!  nest.rs    those that have begun, on top of each other (waiting.rs)
 //!  worker.rs  a worker that is a future                   (worker.rs, lot.rs)
 //!  driver.rs  supervisor and reaper on the runtime,       (supervisor.rs, reaper.rs)
@@ -21,6 +22,7 @@ mod map;
 mod nest;
 mod offer;
 mod pool;
+mod spare;
 mod stream;
 mod task;
 mod time;

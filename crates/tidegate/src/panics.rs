@@ -163,8 +163,15 @@ fn catch<R>(f: impl FnOnce() -> R) -> Result<R, (Payload, Option<Box<Backtrace>>
     // Unwind safety: `f` is gone afterwards, and what it shares with others is
     // the user's to keep whole, as with a thread that panics.
     let result = panic::catch_unwind(AssertUnwindSafe(f));
-    let backtrace = frame.and_then(capture::leave);
-    result.map_err(|payload| (payload, backtrace))
+    match result {
+        Ok(value) => {
+            if let Some(frame) = frame {
+                drop(capture::leave(frame));
+            }
+            Ok(value)
+        }
+        Err(payload) => Err((payload, frame.and_then(capture::leave))),
+    }
 }
 
 /// The way of a backtrace from the panic hook to the `catch` around it.

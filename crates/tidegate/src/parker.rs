@@ -60,9 +60,13 @@ impl Parker {
 
     /// As `park_until`, but no longer than `limit` in real time, whatever the clock.
     pub(crate) fn park_at_most(self: &Arc<Self>, clock: &Clock, deadline: Ticks, limit: Duration) {
-        let _alarm = clock.alarm(deadline, self);
-        if self.word.value.swap(EMPTY, SeqCst) != NOTIFIED && clock.left_until(deadline).is_some() {
-            self.word.wait(EMPTY, Some(limit));
+        let alarm = clock.alarm(deadline, self);
+        if self.word.value.swap(EMPTY, SeqCst) == NOTIFIED {
+            return;
+        }
+        if let Some(left) = clock.left_until(deadline) {
+            let left = alarm.real_limit(left).map_or(limit, |left| left.min(limit));
+            self.word.wait(EMPTY, Some(left));
             self.word.value.swap(EMPTY, SeqCst);
         }
     }
@@ -100,4 +104,24 @@ pub(crate) fn with_parker<R>(f: impl FnOnce(&Arc<Parker>, &Waker) -> R) -> R {
     let (parker, waker) = mine.unwrap_or_else(|_| make());
     parker.reset();
     f(&parker, &waker)
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_of_deadline_and_limit_ends_a_park() {
+        let (clock, parker) = (Clock::system(), Parker::new());
+        let (soon, late) = (Duration::from_millis(5), Duration::from_secs(60));
+        let began = clock.now();
+        parker.park_at_most(&clock, began.after(soon), late);
+        parker.park_at_most(&clock, began.after(late), soon);
+        assert!(clock.now().since(began) < late / 2);
+        let (manual, _hand) = Clock::manual();
+        parker.park_at_most(&manual, manual.now().after(late), soon); // it stands still
+        parker.unpark();
+        parker.park_at_most(&clock, began.after(late), late);
+        assert!(clock.now().since(began) < late / 2);
+    }
 }

@@ -24,7 +24,7 @@ use crate::settle::Who;
 use crate::snapshot::{PoolState, Snapshot, WorkerInfo};
 use crate::stream::Completions;
 use crate::sync::atomic::Ordering::SeqCst;
-use crate::task::{Offer, Task};
+use crate::task::{Offer, Task, Unwanted};
 use crate::token::{Registration, Token};
 use crate::unobserved::UnobservedKind;
 
@@ -96,6 +96,17 @@ impl<S> Pool<S> {
         Ok(Handle::new(cell, self.core().config.callers_may_help))
     }
 
+    #[inline]
+    pub(crate) fn submit_plain<W: Run + 'static>(
+        &self,
+        work: W,
+        patience: Patience,
+        unwanted: Option<Unwanted<'_>>,
+    ) -> Result<Handle<W::Value, W::Error>, Refused<W::Closure>> {
+        let cell = self.core().submit_plain(work, patience, unwanted)?;
+        Ok(Handle::new(cell, self.core().config.callers_may_help))
+    }
+
     pub(crate) fn spawn_work<W: Run + 'static>(
         &self,
         work: W,
@@ -117,7 +128,7 @@ impl<S: 'static> Pool<S> {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.submit_work(Plain(f), Offer::default())
+        self.submit_plain(Plain(f), Patience::Policy, None)
     }
 
     /// Submits a closure that returns a `Result`: `Err` counts as failed, and the handle
@@ -128,7 +139,7 @@ impl<S: 'static> Pool<S> {
         E: Send + 'static,
         F: FnOnce() -> Result<T, E> + Send + 'static,
     {
-        self.submit_work(Fallible(f), Offer::default())
+        self.submit_plain(Fallible(f), Patience::Policy, None)
     }
 
     /// Submits a closure that gets the worker's state; see
@@ -138,7 +149,7 @@ impl<S: 'static> Pool<S> {
         T: Send + 'static,
         F: FnOnce(&mut S, &Cx) -> T + Send + 'static,
     {
-        self.submit_work(WithState(f, PhantomData), Offer::default())
+        self.submit_plain(WithState(f, PhantomData), Patience::Policy, None)
     }
 
     /// As [`submit`](Pool::submit), but never waits, whatever the policy: refuses with
@@ -148,7 +159,7 @@ impl<S: 'static> Pool<S> {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.submit_work(Plain(f), Offer { patience: Patience::Try, ..Offer::default() })
+        self.submit_plain(Plain(f), Patience::Try, None)
     }
 
     /// As [`submit_result`](Pool::submit_result), but never waits: refuses with `Full`.
@@ -158,7 +169,7 @@ impl<S: 'static> Pool<S> {
         E: Send + 'static,
         F: FnOnce() -> Result<T, E> + Send + 'static,
     {
-        self.submit_work(Fallible(f), Offer { patience: Patience::Try, ..Offer::default() })
+        self.submit_plain(Fallible(f), Patience::Try, None)
     }
 
     /// As [`submit`](Pool::submit); a wait for room lasts at most `limit`, then it refuses
@@ -168,7 +179,7 @@ impl<S: 'static> Pool<S> {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.submit_work(Plain(f), Offer { patience: Patience::For(limit), ..Offer::default() })
+        self.submit_plain(Plain(f), Patience::For(limit), None)
     }
 
     /// Fire and forget: still bounded, counted and isolated. A panic is told to

@@ -8,8 +8,8 @@
 use std::task::Waker;
 
 use crate::cell::{HANDLE, KIND_SHIFT, Kind, PHASE, SETTLED, SETTLING, TAKING, WAKER};
-use crate::life::CellRef;
-use crate::sync::atomic::Ordering::{AcqRel, Acquire};
+use crate::life::{CellRef, Won};
+use crate::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::sync::snooze;
 
 /// What the publisher has to do after the flip.
@@ -44,6 +44,19 @@ impl CellRef {
                 Err(now) => seen = now,
             }
         }
+    }
+
+    /// As `publish`, right after the claim `won`: mostly nobody was there in between.
+    #[inline(always)]
+    pub(crate) fn publish_after(self, won: Won, kind: Kind) -> Published {
+        let seen = won.settling();
+        if seen & (HANDLE | WAKER) == HANDLE {
+            let settled = seen & !PHASE | SETTLED | (kind as u64) << KIND_SHIFT;
+            if self.cell().word.compare_exchange(seen, settled, AcqRel, Relaxed).is_ok() {
+                return Published::ToHandle(None);
+            }
+        }
+        self.publish(kind)
     }
 
     /// Leaves a waker for the publisher; true once it is settled instead.

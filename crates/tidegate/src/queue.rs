@@ -626,9 +626,18 @@ impl Queue {
 
     /// Room by the present sum, for hysteresis only.
     pub(crate) fn room(&self) -> u64 {
-        let head = self.ring.head.load(Relaxed);
-        let limit = (head + self.bound).saturating_add_signed(self.credit.load(Relaxed));
+        // SeqCst: of whoever says that it will tell of room, and then looks, and whoever makes room,
+        // and then looks whether somebody will, one sees the other (`lobby.rs`).
+        let head = self.ring.head.load(SeqCst);
+        let limit = (head + self.bound).saturating_add_signed(self.credit.load(SeqCst));
         limit.saturating_sub(ticket(self.ring.producers.tail.load(Relaxed)))
+    }
+
+    /// Whether there is room. Mostly a producer knows, and need not ask where the takers are.
+    pub(crate) fn has_room(&self) -> bool {
+        let producers = &self.ring.producers;
+        // Closed or spilling it is far behind any limit.
+        producers.tail.load(Relaxed) < producers.limit.load(Relaxed) || self.room() > 0
     }
 
     pub(crate) fn head(&self) -> u64 {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::clock::Ticks;
 use crate::config::Workers;
 use crate::histogram::Histogram;
-use crate::ids::{TaskInfo, WorkerId};
+use crate::ids::{TaskId, TaskInfo, WorkerId};
 use crate::ledger::Totals;
-use crate::line::{OwnTimes, RETIRE, STOP_AFTER_TASK, STUCK, WorkerLine};
+use crate::line::{OwnTimes, RETIRE, STOP_AFTER_TASK, STUCK, SeenPoll, WorkerLine};
 use crate::snapshot::{LONG_POLL, LongPoll, WorkerInfo, WorkerState};
 use crate::spawn::Joiner;
 use crate::sync::atomic::AtomicUsize;
@@ -44,6 +44,7 @@ pub(crate) struct Entry {
     pub(crate) replace: bool,
     /// It is that new one: nobody was lost.
     pub(crate) recycled: bool,
+    pub(crate) seen_poll: SeenPoll,
 }
 
 #[derive(Debug)]
@@ -56,6 +57,10 @@ pub(crate) struct Roster {
     pub(crate) grew: Option<bool>,
     /// In boxes: the nodes of a map that grows at its end stay half empty.
     pub(crate) entries: BTreeMap<WorkerId, Box<Entry>>,
+    /// Futures that were told to stop, and when that was first seen, in real time. Each has a time of
+    /// its own: what is left of another's grace is none of its. Not in the entries, of which there
+    /// may be very many.
+    pub(crate) told: BTreeMap<TaskId, Ticks>,
     pub(crate) ended: VecDeque<WorkerInfo>,
     next_id: u32,
     /// Counts of incarnations that are over.
@@ -129,6 +134,7 @@ impl Roster {
             new_places: 0,
             grew: None,
             entries: BTreeMap::new(),
+            told: BTreeMap::new(),
             ended: VecDeque::new(),
             next_id: 0,
             folded: Totals::default(),
@@ -156,6 +162,7 @@ impl Roster {
             restarts: 0,
             replace: false,
             recycled: false,
+            seen_poll: SeenPoll::default(),
         });
         line
     }
@@ -171,6 +178,7 @@ impl Roster {
             restarts: gone.restarts + 1,
             replace: false,
             recycled,
+            seen_poll: SeenPoll::default(),
         });
     }
 
@@ -342,9 +350,10 @@ impl Roster {
         }
         let (mut busy, mut lived) = self.folded_busy;
         let (mut blocked, mut longest_poll) = (0, None::<LongPoll>);
-        for entry in self.entries.values() {
+        for entry in self.entries.values_mut() {
+            let poll = long_poll(entry, real_now);
             let line = &entry.line;
-            if let Some(poll) = long_poll(entry, real_now) {
+            if let Some(poll) = poll {
                 blocked += 1;
                 longest_poll = longest_poll.into_iter().chain([poll]).max_by_key(|p| p.lasts);
             }
@@ -405,8 +414,8 @@ fn running_state(line: &WorkerLine, now: Ticks) -> Option<WorkerState> {
 }
 
 /// What keeps its worker in one poll; also of one that was given up, whose poll goes on.
-fn long_poll(entry: &Entry, real_now: Ticks) -> Option<LongPoll> {
-    let (cell, lasts) = entry.line.long_poll(LONG_POLL, real_now)?;
+fn long_poll(entry: &mut Entry, real_now: Ticks) -> Option<LongPoll> {
+    let (cell, lasts) = entry.line.long_poll(LONG_POLL, real_now, &mut entry.seen_poll)?;
     let id = crate::settle::task_id(cell);
     let given_up = || match &entry.phase {
         Phase::Stuck(tasks) => tasks.iter().find(|task| task.id == id).map(|task| task.name),

@@ -21,7 +21,7 @@ use crate::frames;
 use crate::holding;
 use crate::ids::{TaskId, TaskInfo};
 use crate::job::{Run, Verb, Words, Work, pass_on, peek, put, take};
-use crate::life::CellRef;
+use crate::life::{CellRef, Won};
 use crate::line::WorkerLine;
 use crate::nest::Nest;
 use crate::outcome::{Cause, OutcomeKind, Summary};
@@ -30,6 +30,7 @@ use crate::publish::Published;
 use crate::queue::Item;
 use crate::reaper::Chore;
 use crate::ring::INLINE_WORDS;
+use crate::short_way;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::token::Token;
 use crate::trace::{self, TaskSpan};
@@ -91,6 +92,22 @@ impl<W: Work> OpsOf<W> {
 }
 
 unsafe fn run<W: Run>(cell: CellRef, env: &RunEnv<'_>) -> bool {
+    if short_way::is_for::<W>()
+        && let Some(line) = env.line
+        && !cell.has_extras()
+    {
+        // SAFETY: by contract, and it has none.
+        return unsafe { short_way::run::<W>(cell, env, line) };
+    }
+    // SAFETY: by contract.
+    unsafe { run_at_length::<W>(cell, env) }
+}
+
+/// The long way, for whatever was said about the task.
+///
+/// # Safety
+/// As for `Ops::run`.
+unsafe fn run_at_length<W: Run>(cell: CellRef, env: &RunEnv<'_>) -> bool {
     let Some(cx) = Cx::new(cell, env) else {
         settle_expired(cell, env);
         return false;
@@ -115,7 +132,7 @@ unsafe fn run<W: Run>(cell: CellRef, env: &RunEnv<'_>) -> bool {
             }
         });
         // Strict: what counts is when the closure returned, not when we come to settle it.
-        (returned, cx.started().map(|_| env.core.clock.now()))
+        (returned, cx.started().map(|_| env.core.clock.about_now()))
     });
     let how = returned.unwrap_or_else(|panic| {
         // SAFETY: fresh words.
@@ -134,12 +151,27 @@ pub(crate) unsafe fn settle_returned<W: Work>(
     cell: CellRef,
     env: &RunEnv<'_>,
     how: Returned,
+    left: Words,
+    cx: &Cx,
+    at: Option<Ticks>,
+) {
+    let won = cell.claim_running();
+    // SAFETY: by contract.
+    unsafe { settle_claimed::<W>(cell, env, won, how, left, cx, at) }
+}
+
+/// # Safety
+/// As for `settle_returned`; `won` is what `claim_running` said.
+pub(crate) unsafe fn settle_claimed<W: Work>(
+    cell: CellRef,
+    env: &RunEnv<'_>,
+    won: Option<Won>,
+    how: Returned,
     mut left: Words,
     cx: &Cx,
     at: Option<Ticks>,
 ) {
-    let too_late = at.is_some_and(|at| at >= cx.limit());
-    let Some(won) = cell.claim_running() else {
+    let Some(won) = won else {
         // Abandoned meanwhile: the cell may be somebody else's by now.
         env.core.ledger.late_returns.fetch_add(1, Relaxed);
         trace::returned_late(env.core, cx.name(), task_id(cell));
@@ -153,7 +185,9 @@ pub(crate) unsafe fn settle_returned<W: Work>(
         unsafe { drop_returned::<W>(&mut left, how, env.core) };
         return;
     };
-    let kind = decide::outcome(how, too_late, won.stop_cause().is_some());
+    // Also if the supervisor has seen it pass before this thread's clock did.
+    let is_late = cx.is_late(at) || won.stop_cause() == Some(Cause::Timeout);
+    let kind = decide::outcome(how, is_late, won.stop_cause().is_some());
     if kind == Kind::TimedOutRunning {
         // SAFETY: as above.
         unsafe { drop_returned::<W>(&mut left, how, env.core) };
@@ -167,17 +201,25 @@ pub(crate) unsafe fn settle_returned<W: Work>(
             }
         });
     }
-    let run_time = run_time(cell, env, cx, at);
+    let run_time = note_run_time(cell, env, cx, at);
     finish(cell, kind, won.stop_cause(), run_time, env.core, env.line);
 }
 
-/// How long it ran, if it was timed, for its outcome and for its worker.
+/// How long it ran, if it was timed; noted for its worker and its name.
 #[inline]
-fn run_time(cell: CellRef, env: &RunEnv<'_>, cx: &Cx, at: Option<Ticks>) -> Option<Duration> {
+pub(crate) fn note_run_time(
+    cell: CellRef,
+    env: &RunEnv<'_>,
+    cx: &Cx,
+    at: Option<Ticks>,
+) -> Option<Duration> {
     let (at, started) = at.zip(cx.started())?;
     let took = at.since(started);
     if let Some(line) = env.line {
         line.ran_alone(cell, took, at);
+    }
+    if let Some(times) = env.core.times.of(cx.name()) {
+        times.run_time.record(took, 1);
     }
     Some(took)
 }
@@ -199,7 +241,7 @@ pub(crate) fn settle_stopped(
     let cause = won.stop_cause().unwrap_or(cause);
     cell.set_cause(cause);
     let kind = decide::interrupted(cause, at.is_some_and(|at| at >= cx.limit()));
-    let run_time = run_time(cell, env, cx, at);
+    let run_time = note_run_time(cell, env, cx, at);
     finish(cell, kind, Some(cause), run_time, env.core, env.line);
 }
 
@@ -280,13 +322,7 @@ fn finish(
     if kind == Kind::Abandoned {
         holding::abandoned(&extras.hold);
     }
-    drop(extras.cancelled_by);
     drop(extras.own_token);
-    if let Some(run_time) = run_time
-        && let Some(times) = core.times.of(cell.name().unwrap_or(""))
-    {
-        times.run_time.record(run_time, 1);
-    }
     if is_told {
         core.ledger.callbacks.fetch_add(1, SeqCst);
     }
@@ -294,10 +330,7 @@ fn finish(
         Some(line) => line.outcomes().count_own(kind),
         None => core.ledger.outcomes.count(kind),
     }
-    match cell.publish(kind) {
-        Published::ToHandle(waker) => core.wake(waker),
-        Published::Unclaimed => discard_output(cell, kind, core),
-    }
+    tell(cell.publish(kind), cell, kind, core);
     span.end(core, public_kind(kind));
     if let (Some(callback), Some(summary)) = (callback, summary) {
         // Wherever it runs, a callback is code of the pool: it must not wait for it (R8).
@@ -319,6 +352,20 @@ fn finish(
     }
     if line.is_none() {
         core.settled();
+    }
+}
+
+/// Wakes who waits for the outcome, or drops it if nobody will collect it.
+#[inline(never)]
+pub(crate) fn tell(published: Published, cell: CellRef, kind: Kind, core: &Core) {
+    match published {
+        Published::ToHandle(waker) => {
+            if waker.is_some() {
+                core.lot.note_wake(); // before it: whoever is woken may submit
+            }
+            core.wake(waker);
+        }
+        Published::Unclaimed => discard_output(cell, kind, core),
     }
 }
 
@@ -493,5 +540,41 @@ impl Core {
         if panic.discard() {
             self.ledger.drop_panics.fetch_add(1, Relaxed);
         }
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use std::sync::{Arc, Barrier};
+    use std::time::Duration;
+
+    use crate::{Clock, Pool, Shutdown, Stop};
+
+    /// The supervisor may see the limit pass when the worker's clock is a trifle short of it.
+    #[test]
+    fn o3_who_was_told_that_its_time_is_up_has_timed_out() -> Result<(), Box<dyn std::error::Error>>
+    {
+        const LIMIT: Duration = Duration::from_secs(3);
+        const TRIFLE: Duration = Duration::from_nanos(1);
+        let (clock, hand) = Clock::manual();
+        let pool = Pool::builder("told").workers(2).clock(clock).build()?;
+        let begun = Arc::new(Barrier::new(3));
+        let run = |limit| {
+            let begun = Arc::clone(&begun);
+            pool.task("").timeout(limit).submit_result(move |cx| {
+                begun.wait();
+                cx.token().wait();
+                cx.check()
+            })
+        };
+        let tasks = [run(LIMIT)?, run(LIMIT - TRIFLE)?];
+        begun.wait();
+        hand.advance(LIMIT - TRIFLE);
+        for (n, task) in tasks.into_iter().enumerate() {
+            let error: crate::WaitError<(), Stop> = task.wait().unwrap_err();
+            assert!(error.is_timed_out(), "task {n}: {error}");
+        }
+        pool.shutdown(Shutdown::default())?;
+        Ok(())
     }
 }

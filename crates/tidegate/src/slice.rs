@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::iter;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use crate::admission::Patience;
 use crate::core::{Core, HARD};
 use crate::cx::Cx;
+use crate::fences::Fences;
 use crate::frames;
 use crate::job::WithCx;
 use crate::life::CellRef;
@@ -66,10 +68,11 @@ impl<S: 'static> Pool<S> {
         T: Send,
         F: Fn(&I) -> T + Sync,
     {
-        let mut results = Vec::with_capacity(items.len());
+        // Of one round, mostly, which has made room for all of its own.
+        let mut results = Vec::new();
         // Longer slices than a range can count go in several rounds.
-        for (round, part) in items.chunks(u32::MAX as usize).enumerate() {
-            let before = round * u32::MAX as usize;
+        for (round, part) in items.chunks(Ranges::MOST as usize).enumerate() {
+            let before = round * Ranges::MOST as usize;
             match self.map_part(part, &f) {
                 Ok(more) if results.is_empty() => results = more,
                 Ok(more) => results.extend(more),
@@ -100,12 +103,13 @@ impl<S: 'static> Pool<S> {
         let mut results = Vec::with_capacity(items.len());
         results.resize_with(items.len(), MaybeUninit::uninit);
         let participants = core.most_workers().clamp(1, items.len().max(1));
+        let fences = Fences::best(core.config.spawner.as_ref());
         let sharing = Sharing {
             core,
             items,
             f,
             places: Places(results.as_mut_ptr()),
-            ranges: Ranges::new(items.len() as u32, participants),
+            ranges: Ranges::new(items.len() as u32, participants, fences),
             left: AtomicU64::new(items.len() as u64),
             to_come: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -201,9 +205,16 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
                 unwanted: Some(&unwanted),
                 patience,
                 timeout: Some(Duration::MAX),
+                // Whom the first one wakes may get this thread's core, and be through with all
+                // items before it gets that back: there must be one to wake the next for.
+                others_follow: helpers == 0 && me + 1 < participants,
                 ..Offer::default()
             };
-            let work = WithCx(move |cx: &Cx| self.take_part(me, || cx.stopping()));
+            let work = WithCx(move |cx: &Cx| {
+                let cell = cx.cell();
+                self.to_come.fetch_sub(1, SeqCst);
+                self.take_part(me, move || cell.stop_requested().is_some());
+            });
             match scope.offer_item(work, offer) {
                 Ok(helper) => {
                     self.queued.lock().extend(helper.cell());
@@ -215,10 +226,18 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
                 Err(not_taken) => refused = Some(not_taken.reason()),
             }
         }
-        let missing = participants - usize::from(inside) - helpers;
-        self.to_come.fetch_sub(missing as u64, SeqCst);
+        self.core.tasks_added(); // also for one that none has followed
+        let missing = usize::from(inside) + helpers..participants;
+        self.to_come.fetch_sub((usize::from(inside) + missing.len()) as u64, SeqCst);
         if inside {
-            self.take_part(0, || self.core.flags.load(SeqCst) & HARD != 0);
+            // Those that found no room come last, when mostly nothing is left of theirs. But if
+            // the fences of thieves fail, nobody else can begin it.
+            let mut mine = iter::once(0).chain(missing);
+            while self.left.load(SeqCst) > 0
+                && let Some(me) = mine.next()
+            {
+                self.take_part(me, || self.core.flags.load(SeqCst) & HARD != 0);
+            }
         }
         self.end_if_done();
         refused
@@ -235,29 +254,30 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
 
     /// Runs items until there are none.
     fn take_part(&self, me: usize, stopping: impl Fn() -> bool) {
-        self.to_come.fetch_sub(1, SeqCst);
         let mut ended = Ended::default();
-        let (mut run, mut done) = (0..0, 0);
-        while !stopping()
-            && let Some(at) = self.ranges.take(me)
-        {
-            match quietly(|| (self.f)(&self.items[at as usize])) {
-                Ok(value) => {
-                    // SAFETY: the item is ours, so its place is, and lies in the vector.
-                    unsafe { (*self.places.0.add(at as usize)).write(value) };
-                    if run.end != at {
-                        ended.filled.push(std::mem::replace(&mut run, at..at));
-                    }
-                    run.end = at + 1;
+        // Where the run of filled places begins that is not listed yet.
+        let mut first = self.ranges.hand(me).next();
+        // Items share one catch as long as none panics, and a run is noted at its end: an item
+        // costs hardly more than its call.
+        loop {
+            match quietly(|| self.run_items(me, &stopping, &mut first, &mut ended.filled)) {
+                Ok(end) => {
+                    ended.filled.push(first..end);
+                    break;
                 }
-                Err(panic) => ended.panics.push((at as usize, panic)),
+                Err(panic) => {
+                    let at = self.ranges.last(me);
+                    ended.panics.push((at as usize, panic));
+                    ended.filled.push(first..at);
+                    first = at + 1;
+                }
             }
-            done += 1;
         }
         if stopping() {
             self.stopped.store(true, SeqCst);
         }
-        ended.filled.push(run);
+        let done = ended.filled.iter().map(ExactSizeIterator::len).sum::<usize>() as u64;
+        let done = done + ended.panics.len() as u64;
         {
             let mut all = self.ended.lock();
             all.filled.append(&mut ended.filled);
@@ -266,6 +286,34 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
         self.core.ledger.items.fetch_add(done, SeqCst);
         self.left.fetch_sub(done, SeqCst);
         self.end_if_done();
+    }
+
+    /// Runs items until there are none, or one panics. Lists the runs of places that it has
+    /// filled, but for the last, which begins at `first`, and gives its end.
+    #[inline(always)]
+    fn run_items(
+        &self,
+        me: usize,
+        stopping: impl Fn() -> bool,
+        first: &mut u32,
+        filled: &mut Vec<Range<u32>>,
+    ) -> u32 {
+        let (items, f, places) = (self.items, self.f, self.places.0);
+        let mut hand = self.ranges.hand(me);
+        let mut end = hand.next();
+        while !stopping()
+            && let Some(at) = hand.take()
+        {
+            if at != end {
+                filled.push(*first..end);
+                *first = at;
+            }
+            let value = f(&items[at as usize]);
+            // SAFETY: the item is ours, so its place is, and lies in the vector.
+            unsafe { (*places.add(at as usize)).write(value) };
+            end = at + 1;
+        }
+        end
     }
 }
 
@@ -306,3 +354,45 @@ impl<T> fmt::Display for SliceError<T> {
 }
 
 impl<T> Error for SliceError<T> {}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use crate::fences::FORBIDDEN;
+    use crate::{Pool, Shutdown, Token};
+
+    /// What takes longer than this will not come any more.
+    const HANG: Duration = Duration::from_secs(20);
+
+    /// Nothing can be taken over then, so who is inside must begin all that nobody else can.
+    #[test]
+    fn without_fences_a_map_inside_a_full_pool_still_ends() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let pool = Pool::builder("sandboxed").workers(2).queue(1).build()?;
+        let gate = Token::new();
+        let shut = gate.clone();
+        let held = pool.submit(move || shut.wait())?;
+        let (inside, (tell, told)) = (pool.clone(), mpsc::channel());
+        let (full, filled) = mpsc::channel();
+        let map = pool.submit(move || {
+            let _: Result<(), _> = filled.recv();
+            FORBIDDEN.set(true);
+            let items: Vec<u32> = (0..100).collect();
+            let doubled = inside.map_slice(&items, |n| 2 * n);
+            FORBIDDEN.set(false);
+            tell.send(doubled.map_err(|error| error.to_string()))
+        })?;
+        let queued = pool.submit(|| ())?;
+        full.send(())?;
+        let doubled = told.recv_timeout(HANG)?;
+        assert_eq!(doubled?, (0..100).map(|n| 2 * n).collect::<Vec<u32>>());
+        gate.cancel();
+        held.wait()?;
+        map.wait()??;
+        queued.wait()?;
+        pool.shutdown(Shutdown::default())?;
+        Ok(())
+    }
+}

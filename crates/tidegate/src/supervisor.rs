@@ -4,6 +4,7 @@
 //! give up tasks whose grace is over, fill empty places, turn a late shutdown Hard, join
 //! threads that have left, and, in the end, write the report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ impl Core {
         now: Ticks,
         sizing: &mut Sizing,
     ) -> Result<Nap, Arc<Report>> {
-        let mut next = self.watch_limits(now);
+        let mut next = self.watch_limits(now).min(self.watch_turns(now));
         let (overdue, stuck) = self.abandon_overdue(now);
         next = next.min(overdue);
         next = next.min(self.size(now, sizing));
@@ -115,7 +116,8 @@ impl Core {
         if nap.really != Ticks::NEVER {
             return Ok(nap); // the last call
         }
-        nap = Nap { at: nap.at.min(next), really: stuck };
+        let really = stuck.min(self.watch_polls());
+        nap = Nap { at: nap.at.min(next), really };
         if reaping && nap.at > now.after(RETRY) {
             // Whatever the pool's clock is: destructors take real time.
             nap.really = nap.really.min(self.real_time.now().after(RETRY));
@@ -190,17 +192,25 @@ impl Core {
         if !overdue.is_empty() {
             chores.push(Chore::Wake(overdue));
         }
-        if self.lobby.has_futures() && self.queue.room() > 0 {
-            chores.push(Chore::PassOn);
-        }
-        // A manual clock may be moved meanwhile; that says nothing about the look.
+        // A clock that is not the system's says nothing about the look.
         let took =
             if self.clock.is_real() { self.clock.now().since(began) } else { Duration::ZERO };
+        let took = (!self.clock.is_manual()).then_some(took);
         self.limits.end_look(next, now, took);
         for chore in chores {
             self.reap(chore);
         }
         self.limits.due()
+    }
+
+    /// Tells of room that nobody has taken. Wakers are user code: the reaper does it.
+    fn watch_turns(self: &Arc<Self>, now: Ticks) -> Ticks {
+        match self.lobby.turn_is_due(now, &self.queue) {
+            Ok(true) => self.reap(Chore::PassOn),
+            Ok(false) => {}
+            Err(at) => return at,
+        }
+        Ticks::NEVER
     }
 
     // ------------------------------------------------------------ grace (L4)
@@ -225,6 +235,8 @@ impl Core {
         let (mut chores, mut rouse) = (Vec::new(), Vec::new());
         {
             let mut roster = self.roster.lock();
+            // Those that are still there are noted again.
+            let (known, mut noted) = (std::mem::take(&mut roster.told), BTreeMap::new());
             for entry in roster.entries.values_mut() {
                 if !matches!(entry.phase, Phase::Live | Phase::Stuck(_)) {
                     continue;
@@ -236,7 +248,6 @@ impl Core {
                 let line = Arc::clone(&entry.line);
                 // Set first: a worker that returns in between asks the roster, which we hold.
                 let mut gave_up = Vec::new();
-                let mut told = false;
                 for cell in line.running_cells() {
                     if told_running && cell.request_stop(Cause::Shutdown, now.0).is_some() {
                         rouse.push(cell);
@@ -247,9 +258,11 @@ impl Core {
                     if let Some(real_now) = futures
                         && cell.ops().is_future
                     {
-                        told = true;
                         let grace = closing.map_or(grace, |c| c.grace.min(grace));
-                        let due = line.patience_ends(grace, real_now);
+                        let id = settle::task_id(cell);
+                        let since = *known.get(&id).unwrap_or(&real_now);
+                        noted.insert(id, since);
+                        let due = line.patience_ends(grace, since);
                         if due > real_now {
                             stuck_at = stuck_at.min(due);
                             continue;
@@ -263,14 +276,11 @@ impl Core {
                     }
                     let info = settle::task_info(cell);
                     line.orders.fetch_or(STUCK, SeqCst);
-                    if let Some(won) = cell.claim_stopped() {
+                    if let Some(won) = line.give_up(cell) {
                         let cause = won.stop_cause().unwrap_or(Cause::Shutdown);
                         chores.push(Chore::Abandoned(cell, cause));
                         gave_up.extend(info);
                     }
-                }
-                if !told {
-                    line.patience_begins();
                 }
                 let due = Ticks(line.hard_at.load(SeqCst)).after(grace).min(hard_due);
                 // A task may begin just as its worker is told to stop: look again then.
@@ -297,6 +307,7 @@ impl Core {
                     line.orders.fetch_and(!STUCK, SeqCst);
                 }
             }
+            roster.told = noted;
             roster.recount();
         }
         rouse.into_iter().for_each(|cell| self.driver.wake_runner(self, cell));
@@ -304,6 +315,17 @@ impl Core {
             self.reap(chore);
         }
         (next, stuck_at)
+    }
+
+    /// V3: looks at polls that have no date. When to look again, in real time.
+    fn watch_polls(&self) -> Ticks {
+        if !self.driver.is_async() {
+            return Ticks::NEVER;
+        }
+        let mut roster = self.roster.lock();
+        let entries = roster.entries.values_mut();
+        let workers = entries.map(|entry| (entry.line.poll_word(), &mut entry.seen_poll));
+        self.poll_watch.look(self.real_time.now(), workers)
     }
 
     // ------------------------------------------------------------ places (W2)

@@ -31,6 +31,8 @@ mod imp {
     pub(crate) use std::thread;
 }
 pub(crate) use imp::{atomic, spin_loop, thread};
+/// Binds the compiler only, so no model checker needs to know.
+pub(crate) use std::sync::atomic::compiler_fence;
 
 /// True where another thread's step must be let in by a yield because time
 /// alone does not pass (model checkers).

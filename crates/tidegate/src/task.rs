@@ -21,15 +21,17 @@ use crate::refused::{Reason, Refused};
 use crate::roll::Roll;
 use crate::token::Token;
 
+/// Whether a wait for room should end, because something else has come up; leaves the waker there
+/// if not. Nobody is refused anything then.
+pub(crate) type Unwanted<'t> = &'t (dyn Fn(&Waker) -> bool + Sync);
+
 /// What an offer carries beside the work.
 pub(crate) struct Offer<'t> {
     pub(crate) name: &'static str,
     pub(crate) external_id: Option<ExternalId>,
     pub(crate) on_outcome: Option<Callback>,
     pub(crate) token: Option<&'t Token>,
-    /// Whether the wait for room should end, because something else has come up; leaves the
-    /// waker there if not. Nobody is refused anything then.
-    pub(crate) unwanted: Option<&'t (dyn Fn(&Waker) -> bool + Sync)>,
+    pub(crate) unwanted: Option<Unwanted<'t>>,
     /// Where it is counted already.
     pub(crate) roll: Option<&'t Roll>,
     /// What a cancel by that token is called.
@@ -49,6 +51,10 @@ pub(crate) struct Offer<'t> {
     pub(crate) awaited: bool,
     /// A scoped task.
     pub(crate) borrows: bool,
+    /// Others follow at once, and whoever offers them sees to it that somebody is awake for all.
+    pub(crate) others_follow: bool,
+    /// Known once it is in its cell.
+    pub(crate) is_future: bool,
     /// Budgets to take first; None once they are.
     pub(crate) wants: Option<Box<Wants>>,
     pub(crate) hold: Weak<Hold>,
@@ -73,6 +79,8 @@ impl Default for Offer<'_> {
             give_up_at: None,
             awaited: false,
             borrows: false,
+            others_follow: false,
+            is_future: false,
             wants: None,
             hold: Weak::new(),
         }
@@ -110,7 +118,7 @@ impl Offer<'_> {
 /// that starts with `try_` refuses instead of waiting.
 ///
 /// Price over a plain [`Pool::submit`]: two clock readings for the name; a short lock for
-/// an external id or a callback, two for a token. No allocation once warm, except what the callback itself
+/// an external id, a callback or a token. No allocation once warm, except what the callback itself
 /// captures.
 ///
 /// ```

@@ -25,9 +25,9 @@ use crate::sync::atomic::Ordering::SeqCst;
 /// cancelled and frees its place, a running one is told through its
 /// [`Cx`](crate::Cx), a submitter that waits for room is refused.
 ///
-/// Price: registering a task with a token is two short lock sections, one when it is
-/// accepted and one when it settles, for a future one more when it begins; no allocation
-/// once warm.
+/// Price: registering a task with a token is one short lock section when it is accepted, for a
+/// future three; no allocation once warm. A token forgets tasks that are over when it knows twice
+/// as many as were not over the last time that it did so, or 64.
 ///
 /// ```
 /// use tidegate::{Pool, Shutdown, Token};
@@ -58,15 +58,38 @@ pub(crate) struct Node {
     parent: Option<(Arc<Node>, usize)>,
 }
 
-/// A slab: keys stay valid while others come and go, and slots are reused.
 #[derive(Default)]
 struct Listeners {
+    tasks: Tasks,
+    /// A slab: keys stay valid while others come and go, and slots are reused.
     slots: Vec<Option<Listener>>,
     free: Vec<usize>,
 }
 
+/// Tasks that it cancels, and some that are over. Nobody takes a task off when it ends: that
+/// would cost its worker a lock that the submitters share. A reference to a task that is over
+/// does nothing, so these are thrown out when they may be as many as the others were last time.
+#[derive(Default)]
+struct Tasks {
+    list: Vec<(CellRef, Cause)>,
+    /// When the list is so long, what is over goes.
+    sweep_at: usize,
+}
+
+impl Tasks {
+    fn add(&mut self, cell: CellRef, cause: Cause) {
+        if self.list.len() >= self.sweep_at {
+            self.list.retain(|(cell, _)| cell.is_open());
+            self.sweep_at = (2 * self.list.len()).max(FEW);
+        }
+        self.list.push((cell, cause));
+    }
+}
+
+/// So many are never swept.
+const FEW: usize = 64;
+
 pub(crate) enum Listener {
-    Task(CellRef, Cause),
     Waker(Waker),
     Child(Weak<Node>),
     Pool(Weak<Core>),
@@ -151,6 +174,17 @@ impl Token {
         })
     }
 
+    /// From now on it cancels this task; false if the token is cancelled already.
+    pub(crate) fn cancels(&self, cell: CellRef, cause: Cause) -> bool {
+        let mut listeners = self.node.listeners.lock();
+        // Under the lock: as in `Node::add`.
+        let live = !self.is_cancelled();
+        if live {
+            listeners.tasks.add(cell, cause);
+        }
+        live
+    }
+
     /// None if the token is cancelled already.
     pub(crate) fn register(&self, listener: Listener) -> Option<Registration> {
         let key = self.node.add(listener)?;
@@ -160,7 +194,8 @@ impl Token {
     /// How many listeners there are, to show that none leaks.
     #[cfg(test)]
     pub(crate) fn listeners(&self) -> usize {
-        self.node.listeners.lock().slots.iter().flatten().count()
+        let listeners = self.node.listeners.lock();
+        listeners.tasks.list.len() + listeners.slots.iter().flatten().count()
     }
 }
 
@@ -215,21 +250,19 @@ fn cancel_all(node: Arc<Node>) {
             if node.cancelled.swap(true, SeqCst) {
                 continue;
             }
-            std::mem::take(&mut *listeners).slots
+            std::mem::take(&mut *listeners)
         };
+        let tasks = &mut listeners.tasks.list;
+        // To ask for the pool of one that is over would find that of the cell's next life.
+        tasks.retain(|(cell, _)| cell.is_open());
         // Queued tasks first, all of them: a worker that the stop of a running one sets free
         // must not find one. Whether it is queued is decided by its claim, not by a look.
-        listeners.retain(|listener| match listener {
-            Some(Listener::Task(cell, cause)) => {
-                !settle::cancel_queued(*cell, *cause, Who::Watcher)
-            }
-            other => other.is_some(),
-        });
-        for listener in listeners.into_iter().flatten() {
+        tasks.retain(|(cell, cause)| !settle::cancel_queued(*cell, *cause, Who::Watcher));
+        for (cell, cause) in tasks.drain(..) {
+            settle::cancel(cell, cause, Who::Watcher);
+        }
+        for listener in listeners.slots.into_iter().flatten() {
             match listener {
-                Listener::Task(cell, cause) => {
-                    settle::cancel(cell, cause, Who::Watcher);
-                }
                 Listener::Waker(waker) => wake_quietly([waker]),
                 Listener::Child(child) => todo.extend(child.upgrade()),
                 Listener::Pool(core) => {
@@ -300,6 +333,59 @@ mod tests {
         }
         assert_eq!(parent.listeners(), 0);
         assert!(parent.node.listeners.lock().slots.len() <= 1, "slots are reused");
+    }
+
+    #[test]
+    fn hazard_52_tasks_that_are_over_are_forgotten() -> Result<(), Box<dyn std::error::Error>> {
+        let pool = crate::Pool::builder("tokens").workers(1).build()?;
+        let token = Token::new();
+        for round in 0..1_000 {
+            let task = pool.task("").cancel_with(&token).submit(|_| ())?;
+            assert!(token.listeners() <= FEW, "{} after {round}", token.listeners());
+            task.wait()?;
+        }
+        // With a gate in the way none is over, and none is forgotten.
+        let gate = Token::new();
+        let shut = gate.clone();
+        let held = pool.submit(move || shut.wait())?;
+        let submit = |_| pool.task("").cancel_with(&token).submit(|_| ());
+        let waiting = (0..10 * FEW).map(submit).collect::<Result<Vec<_>, _>>()?;
+        assert!(token.listeners() >= waiting.len());
+        token.cancel();
+        for task in waiting {
+            assert!(task.wait().unwrap_err().is_cancelled());
+        }
+        gate.cancel();
+        held.wait()?;
+        pool.shutdown(crate::Shutdown::default())?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_task_that_is_over_does_not_cancel_the_next_in_its_cell()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let pool = crate::Pool::builder("tokens").workers(1).build()?;
+        let token = Token::new();
+        let mut cells = Vec::new();
+        for _ in 0..FEW / 2 {
+            let task = pool.task("").cancel_with(&token).submit(|_| ())?;
+            cells.extend(task.cell().map(CellRef::number));
+            task.wait()?;
+        }
+        let gate = Token::new();
+        let shut = gate.clone();
+        let running = pool.submit(move || shut.wait())?;
+        let queued = (0..FEW).map(|_| pool.submit(|| ())).collect::<Result<Vec<_>, _>>()?;
+        let again = queued.iter().chain([&running]).filter_map(|task| task.cell());
+        assert!(again.into_iter().any(|cell| cells.contains(&cell.number())), "none was reused");
+        token.cancel();
+        gate.cancel();
+        running.wait()?;
+        for task in queued {
+            task.wait()?;
+        }
+        pool.shutdown(crate::Shutdown::default())?;
+        Ok(())
     }
 
     #[test]

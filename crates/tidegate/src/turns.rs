@@ -16,8 +16,8 @@ pub(crate) struct Turns {
     /// and in one of the two maps only.
     passed_on: BTreeMap<u64, Who>,
     next_number: u64,
-    /// How many of them are futures.
-    futures: usize,
+    /// The first, if it was told by `tell_first` and has not come.
+    told: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,10 +57,6 @@ pub(crate) struct Gone {
 }
 
 impl Turns {
-    pub(crate) fn has_futures(&self) -> bool {
-        self.futures > 0
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.waiting.len() + self.passed_on.len()
     }
@@ -83,7 +79,6 @@ impl Turns {
     pub(crate) fn join(&mut self, who: Who) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.futures += usize::from(who.is_future());
         self.waiting.insert(number, who);
         number
     }
@@ -99,8 +94,19 @@ impl Turns {
         self.first_number() == Some(number) || self.passed_on.contains_key(&number)
     }
 
+    /// The first, if it has to be told of room: once, and again when it has come. One that does not
+    /// come is passed over however much room there is to tell it of.
+    pub(crate) fn tell_first(&mut self) -> Option<Who> {
+        let first = self.first_number()?;
+        let is_told = self.told.replace(first) == Some(first);
+        self.first().filter(|_| !is_told).cloned()
+    }
+
     /// As `has_turn`; but if it is not the first, it may once.
     pub(crate) fn take_turn(&mut self, number: u64) -> bool {
+        if self.told == Some(number) {
+            self.told = None;
+        }
         match self.passed_on.remove(&number) {
             Some(who) => {
                 self.waiting.insert(number, who);
@@ -125,7 +131,6 @@ impl Turns {
         let passed_on = self.passed_on.remove(&number);
         let had_turn = was_first || passed_on.is_some();
         let who = passed_on.or_else(|| self.waiting.remove(&number))?;
-        self.futures -= usize::from(who.is_future());
         Some(Gone { who, was_first, had_turn })
     }
 }
@@ -186,6 +191,6 @@ mod tests {
         assert_eq!(leave(&mut turns, 2), Some((false, false)));
         assert_eq!(leave(&mut turns, 1), Some((true, true)));
         assert_eq!(leave(&mut turns, 1), None);
-        assert!(!turns.has_futures() && turns.first().is_none());
+        assert!(turns.first().is_none());
     }
 }

@@ -15,6 +15,8 @@ use crate::wait_error::WaitReason;
 
 /// Steps awake before a waiter sleeps.
 const AWAKE_STEPS: u32 = steps(60);
+/// About a microsecond, in which it does not give its core away.
+const FEW_AWAKE_STEPS: u32 = steps(5);
 
 /// How many tasks may lie on top of each other; none where the worker's state is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,9 @@ pub(crate) fn wait(cell: CellRef, may_help: bool, depth: Depth) -> Result<(), Wa
     }
     // Still queued: others are before it, so let the workers get on in peace.
     let mut step = if cell.is_queued() { 2 } else { 0 };
-    while step < AWAKE_STEPS {
+    // A runtime's threads do not step aside for one that waits awake.
+    let steps = if cell.ops().is_future { FEW_AWAKE_STEPS } else { AWAKE_STEPS };
+    while step < steps {
         snooze(step);
         if matches!(cell.look(), Look::Settled(..)) {
             return Ok(());

@@ -51,16 +51,48 @@ pub(crate) struct Shift {
     /// A worker of a `queue(0)` pool announces itself and must not do so twice.
     hand_over: bool,
     pub(crate) announced: bool,
+    /// How often futures had been told of room when this worker last saw to it that they go on.
+    told: u64,
 }
 
 impl Shift {
     pub(crate) fn new(core: &Core) -> Shift {
         let hand_over = core.queue.bound() == 0;
-        Shift { stride: Stride::default(), ran: 0, every: 0, hand_over, announced: false }
+        Shift { stride: Stride::default(), ran: 0, every: 0, hand_over, announced: false, told: 0 }
+    }
+
+    /// Whoever was told of room must not wait behind the next task.
+    #[inline(never)]
+    fn let_told_futures_go_on(&mut self, core: &Core) {
+        let told = core.lobby.told_futures();
+        if told != self.told && !self.finds_tasks_short() {
+            self.told = told;
+            core.driver.spread(core);
+        }
     }
 
     fn rested(&mut self) {
         (self.ran, self.every) = (0, 0);
+    }
+
+    /// A worker of a `queue(0)` pool waits for a task, unless the pool is paused.
+    fn announce(&mut self, core: &Core) {
+        let flags = core.flags.load(Acquire);
+        let paused = flags & PAUSED != 0;
+        if !self.announced && !paused && flags & STOPPING == 0 {
+            core.queue.give_credit();
+            core.room_is_free();
+            self.announced = true;
+        }
+        if self.announced && paused && core.queue.is_empty() {
+            core.queue.take_credit_back();
+            self.announced = false;
+        }
+    }
+
+    /// Its last tasks took less than a microsecond, or it does not look at the clock for each.
+    pub(crate) fn finds_tasks_short(&self) -> bool {
+        self.every > 1
     }
 }
 
@@ -173,17 +205,9 @@ impl Worker {
             }
             snooze(5); // whoever is about to publish it may need the core
         }
-        let flags = core.flags.load(Acquire);
-        let paused = flags & PAUSED != 0;
         let hand_over = shift.hand_over;
-        if hand_over && !shift.announced && !paused && flags & STOPPING == 0 {
-            core.queue.give_credit();
-            core.room_is_free();
-            shift.announced = true;
-        }
-        if hand_over && shift.announced && paused && core.queue.is_empty() {
-            core.queue.take_credit_back();
-            shift.announced = false;
+        if hand_over {
+            shift.announce(core);
         }
         // A ticket of a `queue(0)` pool belongs to a worker that waited for it: a
         // pause that came later does not strand it.
@@ -193,6 +217,9 @@ impl Worker {
         shift.announced = false;
         if core.lobby.room_made(&core.queue) {
             core.mind_the_turn();
+        }
+        if core.driver.is_async() {
+            shift.let_told_futures_go_on(core);
         }
         if let Some((waited, weight)) = core.queue.waited(ticket) {
             self.note_wait(&item, waited, weight);
@@ -241,7 +268,7 @@ impl Worker {
     /// read it again?
     #[inline(never)]
     fn read_clock(&self, stride: &mut Stride, ran: u32) -> u32 {
-        let now = self.core.clock.now();
+        let now = self.core.clock.about_now();
         self.line.running_since(now);
         if ran > 0 {
             self.turn(stride, now, ran);
@@ -429,21 +456,30 @@ impl RunEnv<'_> {
     pub(crate) fn show(&self, cell: CellRef) -> bool {
         let lowest = self.line.is_some_and(|line| line.push(cell));
         // Who offered it may not have come to that, and its first poll may cancel its token.
-        if cell.ops().is_future && cell.has_extras() {
+        if cell.has_extras() && cell.ops().is_future {
             self.core.listen(cell, Who::Watcher);
         }
         // Whoever told it before could not see it: a Hard, a stop of its worker, a cancel.
         fence(SeqCst);
-        if self.core.flags.load(SeqCst) & HARD != 0 {
+        let hard = self.core.flags.load(SeqCst) & HARD != 0;
+        let stopped = self.line.is_some_and(|line| line.ordered(STOP_HARD));
+        if hard || stopped || cell.was_told() {
+            self.tell_at_once(cell, hard, stopped);
+        }
+        lowest
+    }
+
+    #[cold]
+    fn tell_at_once(&self, cell: CellRef, hard: bool, stopped: bool) {
+        if hard {
             self.core.tell(cell, Cause::Shutdown);
         }
-        if self.line.is_some_and(|line| line.ordered(STOP_HARD)) {
+        if stopped {
             self.core.tell(cell, Cause::WorkerStopped);
         }
         if cell.was_told() {
             self.core.wake_supervisor(); // for its grace
         }
-        lowest
     }
 
     /// The task is over; on a caller's thread whoever looks for it there finds it gone.

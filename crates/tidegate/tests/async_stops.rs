@@ -2,12 +2,14 @@
 #![cfg(feature = "tokio")]
 
 use std::future::{Future, pending, poll_fn};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::pin::Pin;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::task::Poll;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use tidegate::{AsyncPool, Handle, Shutdown, TaskError, Token};
+use tidegate::{AsyncPool, Cx, Handle, Shutdown, StopWorker, TaskError, Token};
 use tokio::task::{Id, try_id};
 
 mod async_kit;
@@ -171,4 +173,114 @@ fn a_future_that_cancels_itself_in_its_first_poll_ends_at_its_first_await() {
         stops.check("by its group");
         pool.snapshot().check().unwrap();
     });
+}
+
+type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A future whose first poll goes on until it was told to stop. Nobody wakes it after that: the
+/// stop itself must.
+struct Deaf {
+    polls: Arc<Mutex<u32>>,
+    drops: Drops,
+    begins: mpsc::Sender<()>,
+}
+
+impl Deaf {
+    fn new() -> (Deaf, mpsc::Receiver<()>) {
+        let (begins, begun) = mpsc::channel();
+        (Deaf { polls: Arc::default(), drops: Drops::default(), begins }, begun)
+    }
+
+    /// `waits`: until it was told; else whoever stops it may come before or after its end.
+    fn begins_with(&self, waits: bool) -> impl FnOnce(Cx) -> Boxed + Send + use<> {
+        let (polls, counted) = (Arc::clone(&self.polls), self.drops.clone());
+        let begins = self.begins.clone();
+        move |cx| {
+            Box::pin(poll_fn(move |_| {
+                let _counted = &counted;
+                *polls.lock().unwrap() += 1;
+                begins.send(()).unwrap();
+                while waits && !cx.stopping() {
+                    thread::yield_now();
+                }
+                Poll::Pending
+            }))
+        }
+    }
+
+    fn check(&self, how: &str) {
+        assert_eq!(*self.polls.lock().unwrap(), 1, "{how}: it went on after it was told");
+        assert_eq!(self.drops.0.load(SeqCst), 1, "{how}: it is still there");
+    }
+}
+
+/// Then it is in no nest yet, and its cell does not say who polls it.
+#[test]
+fn a_stop_in_the_first_poll_of_a_future_is_heard_at_its_end() {
+    for (flavour, runtime) in runtimes() {
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let driver = thread::spawn(move || runtime.block_on(stopped));
+        let own = quiet("first").workers(1).grace(LONG).build_async_on(&handle).unwrap();
+        for how in ["cancel", "token", "timeout", "worker", "hard"] {
+            println!("{flavour}: {how}");
+            let ((deaf, begun), token) = (Deaf::new(), Token::new());
+            let limit = if how == "timeout" { Duration::from_millis(5) } else { LONG };
+            let task = own.task(how).cancel_with(&token).timeout(limit);
+            let (future, twin) = (deaf.begins_with(true), own.clone());
+            let task = task.submit_blocking(future).unwrap();
+            begun.recv().unwrap();
+            let shutdown = match how {
+                "cancel" => {
+                    assert!(task.cancel());
+                    None
+                }
+                "token" => {
+                    token.cancel();
+                    None
+                }
+                "hard" => Some(thread::spawn(move || twin.shutdown_blocking(Shutdown::hard()))),
+                "worker" => {
+                    let worker = own.snapshot().roster[0].id;
+                    own.recycle_worker(worker, StopWorker::Hard).unwrap();
+                    None
+                }
+                _ => None,
+            };
+            let ended = task.wait().unwrap_err();
+            deaf.check(how);
+            assert_eq!(ended.to_string().contains("time"), how == "timeout", "{ended}");
+            if let Some(shutdown) = shutdown {
+                shutdown.join().unwrap().unwrap();
+            }
+        }
+        assert_eq!(own.snapshot().abandoned, 0);
+        drop(stop);
+        let _ = driver.join().unwrap();
+    }
+}
+
+/// Neither by its first poll nor by what comes after is the stop overheard.
+#[test]
+fn a_stop_at_the_end_of_the_first_poll_of_a_future_is_heard() {
+    let [_, (_, runtime)] = runtimes();
+    let pool = quiet("end").workers(2).grace(LONG).build_async_on(runtime.handle()).unwrap();
+    // Not the first worker, which a cell that says nothing would name.
+    let other = pool.submit_blocking(pending::<()>()).unwrap();
+    while pool.snapshot().running == 0 {
+        thread::yield_now();
+    }
+    for _ in 0..5_000 {
+        let (deaf, begun) = Deaf::new();
+        let mut task = pool.task("t").submit_blocking(deaf.begins_with(false)).unwrap();
+        begun.recv().unwrap();
+        task.cancel();
+        match task.wait_timeout(LONG) {
+            Some(Err(ended)) => assert!(ended.is_cancelled(), "{ended}"),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(deaf.drops.0.load(SeqCst), 1, "it is still there");
+    }
+    other.cancel();
+    pool.shutdown_blocking(Shutdown::default()).unwrap();
 }

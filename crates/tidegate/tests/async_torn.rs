@@ -349,3 +349,13 @@ fn hazard_69_a_runtime_that_shuts_down_with_chores_in_flight() {
         }
     }
 }
+
+/// The first worker is there by then, and may need the thread that builds.
+#[test]
+fn w2_a_pool_whose_watch_can_not_be_started_is_an_error() {
+    on_each(|| async {
+        let no_thread = |_, _| Err(std::io::ErrorKind::WouldBlock.into());
+        let built = quiet("unwatched").workers(2).spawner(no_thread).build_async();
+        assert!(built.is_err());
+    });
+}

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate::{Builder, Pool, Shutdown, StopWorker, Token};
 
@@ -38,7 +38,7 @@ fn for_rising_n<S: 'static>(build: impl Fn(Fault) -> Builder<S>) {
                     assert!(!error.to_string().is_empty());
                     refused_builds += 1;
                 }
-                Ok(pool) => a_day(&pool),
+                Ok(pool) => a_day(&pool, || fault.steps.load(SeqCst) > WORKERS + 1),
             }
             if fault.steps.load(SeqCst) <= nth {
                 break;
@@ -46,13 +46,17 @@ fn for_rising_n<S: 'static>(build: impl Fn(Fault) -> Builder<S>) {
             nth += 1;
             assert!(nth < 1_000, "the number of steps in a day has an end");
         }
-        assert!(nth > WORKERS, "faults struck while the pool was at work, not only at its start");
+        assert!(
+            nth > WORKERS + 1,
+            "faults struck while the pool was at work, not only at its start"
+        );
     }
     assert!(refused_builds > 0, "a first worker that can't be had fails the build");
 }
 
-/// Work, panics, cancellations by token (which need the reaper), a recycled worker, the end.
-fn a_day<S: 'static>(pool: &Pool<S>) {
+/// Work, panics, cancellations by token (which need the reaper), workers that are recycled
+/// until the day is `long_enough`, the end.
+fn a_day<S: 'static>(pool: &Pool<S>, long_enough: impl Fn() -> bool) {
     let token = Token::new();
     let submit = |n: usize| {
         let task = pool.task("chore");
@@ -65,8 +69,16 @@ fn a_day<S: 'static>(pool: &Pool<S>) {
         task.submit_result(work).expect("there is room")
     };
     let mut handles: Vec<_> = (0..TASKS).map(submit).collect();
-    for worker in pool.roster() {
-        let _ = pool.recycle_worker(worker.id, StopWorker::AfterTask); // it may be down
+    let hang = Instant::now() + Duration::from_secs(60);
+    loop {
+        for worker in pool.roster() {
+            let _ = pool.recycle_worker(worker.id, StopWorker::AfterTask); // it may be down
+        }
+        if long_enough() {
+            break;
+        }
+        assert!(Instant::now() < hang, "recycled workers do not come back: {}", pool.snapshot());
+        std::thread::yield_now();
     }
     // More than the old workers can have before they hear of it: new ones must come.
     handles.extend((1..=4 * WORKERS).filter(|n| !n.is_multiple_of(5)).map(submit));
@@ -87,7 +99,12 @@ fn a_day<S: 'static>(pool: &Pool<S>) {
 }
 
 fn builder() -> Builder {
-    std::panic::set_hook(Box::new(|_| ())); // thousands of panics on purpose
+    // Thousands of panics on purpose; one that is not must be seen.
+    std::panic::set_hook(Box::new(|panic| {
+        if panic.payload_as_str() != Some("on purpose") {
+            eprintln!("{panic}");
+        }
+    }));
     Pool::builder("faulty")
         .workers(WORKERS)
         .queue(TASKS)
@@ -135,4 +152,19 @@ fn w2_the_nth_spawner_panics() {
             thread.spawn(body)
         })
     });
+}
+
+/// One for a worker and one for the supervisor, who comes for the rest.
+#[test]
+fn w2_two_threads_are_enough_to_begin() {
+    let more = Arc::new(AtomicUsize::new(2));
+    let left = Arc::clone(&more);
+    let spawner = move |thread: std::thread::Builder, body| {
+        let took = left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        took.map_err(|_| std::io::Error::from(std::io::ErrorKind::WouldBlock))?;
+        thread.spawn(body)
+    };
+    let pool = builder().spawner(spawner).build().expect("there are two");
+    more.store(10 * WORKERS, SeqCst); // there is room for them now
+    a_day(&pool, || true);
 }

@@ -90,13 +90,12 @@ fn per_thread(pool: &str, file: &str, read: impl Fn(&str) -> u64) -> Vec<u64> {
 #[test]
 fn hazard_32_an_idle_pool_sleeps() {
     let pool = Pool::builder("hazard32").workers(8).build().unwrap();
-    let cpu = || {
-        let first = |text: &str| text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
-        let used = per_thread("hazard32", "schedstat", first);
-        assert_eq!(used.len(), 9, "eight workers and a supervisor");
-        used.iter().sum::<u64>()
-    };
+    let first = |text: &str| text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let by_thread = || per_thread("hazard32", "schedstat", first);
+    let cpu = || by_thread().iter().sum::<u64>();
     eventually("all workers idle", || pool.snapshot().idle_workers == 8);
+    // A thread has its name once it has begun to run.
+    eventually("eight workers and a supervisor", || by_thread().len() == 9);
     let at_first = cpu();
     let mut rounds = 0_u64;
     pool.submit(move || (0..3_000_000).for_each(|n| rounds = std::hint::black_box(rounds ^ n)))

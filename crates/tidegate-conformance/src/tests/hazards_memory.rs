@@ -43,8 +43,9 @@ fn sized<const N: usize>(pool: &Pool, sum: &Arc<AtomicUsize>) -> usize {
 
 pub(crate) fn hazard_75_closures_of_every_size(cx: &Ctx) {
     // Three quarters of what a thread gets: copies of the largest must not pile up on the stack,
-    // also not in a build without optimisation.
-    const STACK: usize = (3 << 20) / 2;
+    // also not in a build without optimisation. The sanitizer puts a margin around each copy, and
+    // never uses the place of one for another.
+    const STACK: usize = (3 << 20) / 2 * if cfg!(tidegate_asan) { 4 } else { 1 };
     let builder = cx.builder().queue(100).stack_size(STACK);
     let pool = builder.build().expect("the pool starts");
     thread::scope(|s| {
@@ -191,11 +192,15 @@ pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
         idle(&pool);
     };
     use_it(5_000);
-    let before = resident_bytes();
-    use_it(40_000);
-    if let (Some(before), Some(after)) = (before, resident_bytes()) {
-        assert!(after < before + SLACK, "a token keeps its dead: {before} to {after} bytes");
+    // A leak goes on; the memory of threads that a runtime starts meanwhile does not.
+    let mut growth = Vec::new();
+    while growth.len() < 4 && growth.last().is_none_or(|grown| *grown >= SLACK) {
+        let Some(before) = resident_bytes() else { return };
+        use_it(40_000);
+        growth.push(resident_bytes().unwrap_or(before).saturating_sub(before));
     }
+    let least = growth.iter().min().expect("at least one");
+    assert!(*least < SLACK, "a token keeps its dead: bytes of 40,000 rounds each: {growth:?}");
 }
 
 pub(crate) fn hazard_63_uncollected_results_do_not_pile_up(cx: &Ctx) {

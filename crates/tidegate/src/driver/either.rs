@@ -81,6 +81,13 @@ impl Driver {
         }
     }
 
+    /// A worker was woken, perhaps by another one.
+    pub(crate) fn spread(&self, core: &Core) {
+        if let Some(runtime) = &self.0 {
+            runtime.spread(core);
+        }
+    }
+
     /// For code that is not on the runtime.
     pub(crate) fn enter(&self) -> Option<tokio::runtime::EnterGuard<'_>> {
         self.0.as_ref().map(|runtime| runtime.enter())

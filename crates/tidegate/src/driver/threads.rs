@@ -41,6 +41,7 @@ impl Driver {
         false
     }
     pub(crate) fn ring(&self) {}
+    pub(crate) fn spread(&self, _: &Core) {}
     pub(crate) fn present(&self) -> usize {
         0
     }

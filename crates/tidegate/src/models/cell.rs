@@ -41,9 +41,33 @@ fn collect(life: CellRef, counts: &Counts) {
     counts.freed.fetch_add(1, SeqCst);
 }
 
-fn settle_and_tell(life: CellRef, counts: &Arc<Counts>) {
-    life.claim_running().expect("nobody else claims here");
-    match settle(life, counts, Kind::Completed) {
+/// How a task's outcome is published: as `settle.rs` does, or by the short way, which goes on by
+/// the long one if somebody was there in between.
+#[derive(Clone, Copy)]
+enum Way {
+    Long,
+    Short,
+}
+
+fn by_each_way(
+    names: &'static [&'static str],
+    model: impl Fn(&Arc<Outcomes>, Way) + Copy + Send + Sync + 'static,
+) {
+    for way in [Way::Long, Way::Short] {
+        explore(names, move |seen| model(seen, way));
+    }
+}
+
+fn settle_and_tell(way: Way, life: CellRef, counts: &Arc<Counts>) {
+    let won = life.claim_running().expect("nobody else claims here");
+    let value = Value(Arc::clone(counts));
+    // SAFETY: as in `settle`.
+    life.payload(|words| unsafe { put(words, value) });
+    let published = match way {
+        Way::Long => life.publish(Kind::Completed),
+        Way::Short => life.publish_after(won, Kind::Completed),
+    };
+    match published {
         Published::ToHandle(waker) => waker.into_iter().for_each(Waker::wake),
         Published::Unclaimed => collect(life, counts),
     }
@@ -216,13 +240,17 @@ fn a_name_is_read_whole_or_not_at_all() {
 /// Publish × a waiting handle: it sees the outcome at once, or is woken for it.
 #[test]
 fn a_waiter_sees_the_outcome_or_is_woken() {
-    explore(&["saw it", "was woken"], |seen| {
+    by_each_way(&["saw the value", "saw it", "was woken"], |seen, way| {
         let (_cell, life) = running(true);
         let counts = Arc::new(Counts::default());
         let noted = Arc::clone(seen);
         together!(
-            [counts] settle_and_tell(life, &counts),
+            [counts] settle_and_tell(way, life, &counts),
             [counts] {
+                if life.is_completed() {
+                    noted.met("saw the value");
+                    return collect(life, &counts);
+                }
                 let parker = Parker::new();
                 let waker = Waker::from(Arc::clone(&parker));
                 let mut slept = false;
@@ -242,46 +270,49 @@ fn a_waiter_sees_the_outcome_or_is_woken() {
 /// Publish × a handle that was polled and is dropped (hazards 79, 82).
 #[test]
 fn publish_and_detach_free_the_cell_once() {
-    explore(&["settled first", "publisher frees", "handle frees", "woken in vain"], |seen| {
-        let (_cell, life) = running(true);
-        let counts = Arc::new(Counts::default());
-        let flag = Arc::new(Flag::default());
-        let noted = Arc::clone(seen);
-        together!(
-            [counts] settle_and_tell(life, &counts),
-            [counts, flag] {
-                if life.register(&Waker::from(Arc::clone(&flag))) {
-                    noted.met("settled first");
-                    collect(life, &counts);
-                } else if life.detach() {
-                    noted.met("handle frees");
-                    collect(life, &counts);
-                } else {
-                    noted.met("publisher frees");
-                    assert!(!flag.0.load(SeqCst), "woken after it was withdrawn");
-                }
-            },
-        );
-        if flag.0.load(SeqCst) {
-            seen.met("woken in vain");
-        }
-        assert_ended_once(&counts);
-        assert_eq!(Arc::strong_count(&flag), 1, "a waker was forgotten");
-    });
+    by_each_way(
+        &["settled first", "publisher frees", "handle frees", "woken in vain"],
+        |seen, way| {
+            let (_cell, life) = running(true);
+            let counts = Arc::new(Counts::default());
+            let flag = Arc::new(Flag::default());
+            let noted = Arc::clone(seen);
+            together!(
+                [counts] settle_and_tell(way, life, &counts),
+                [counts, flag] {
+                    if life.register(&Waker::from(Arc::clone(&flag))) {
+                        noted.met("settled first");
+                        collect(life, &counts);
+                    } else if life.detach() {
+                        noted.met("handle frees");
+                        collect(life, &counts);
+                    } else {
+                        noted.met("publisher frees");
+                        assert!(!flag.0.load(SeqCst), "woken after it was withdrawn");
+                    }
+                },
+            );
+            if flag.0.load(SeqCst) {
+                seen.met("woken in vain");
+            }
+            assert_ended_once(&counts);
+            assert_eq!(Arc::strong_count(&flag), 1, "a waker was forgotten");
+        },
+    );
 }
 
 /// Publish × a waker that is withdrawn (a wait that timed out) and replaced by another
 /// (hazard 43): the last one registered is woken.
 #[test]
 fn a_replaced_waker_is_not_the_one_that_counts() {
-    explore(&["never slept", "woken by the second", "first was woken, too"], |seen| {
+    by_each_way(&["never slept", "woken by the second", "first was woken, too"], |seen, way| {
         let (_cell, life) = running(true);
         let counts = Arc::new(Counts::default());
         let first = Arc::new(Flag::default());
         assert!(!life.register(&Waker::from(Arc::clone(&first))));
         let noted = Arc::clone(seen);
         together!(
-            [counts] settle_and_tell(life, &counts),
+            [counts] settle_and_tell(way, life, &counts),
             [counts] {
                 let parker = Parker::new();
                 let mut slept = false;
@@ -304,14 +335,14 @@ fn a_replaced_waker_is_not_the_one_that_counts() {
 /// Withdraw × publish: while the publisher moves the waker out, the handle keeps off.
 #[test]
 fn withdraw_waits_for_the_publisher() {
-    explore(&["withdrawn", "settled"], |seen| {
+    by_each_way(&["withdrawn", "settled"], |seen, way| {
         let (_cell, life) = running(true);
         let counts = Arc::new(Counts::default());
         let flag = Arc::new(Flag::default());
         assert!(!life.register(&Waker::from(Arc::clone(&flag))));
         let noted = Arc::clone(seen);
         together!(
-            [counts] settle_and_tell(life, &counts),
+            [counts] settle_and_tell(way, life, &counts),
             [counts] {
                 if life.withdraw_waker() {
                     noted.met("settled");

@@ -3,7 +3,8 @@
 use super::*;
 use crate::clock::Ticks;
 use crate::limits::Limits;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::Ordering::Release;
+use crate::sync::atomic::{AtomicU64, fence};
 
 #[test]
 fn a_limit_is_seen_by_the_look_or_wakes_for_the_next() {
@@ -16,14 +17,16 @@ fn a_limit_is_seen_by_the_look_or_wakes_for_the_next() {
         house.limits.note(Ticks(5)); // an earlier one, for which the supervisor looks now
         let (woke, found) = together!(
             [house] {
-                house.task.store(9, SeqCst);
+                // As `CellRef::limit_run` and `RunEnv::show` do.
+                house.task.store(9, Release);
+                fence(SeqCst);
                 house.limits.note(Ticks(9))
             },
             [house] {
                 house.limits.begin_look();
                 let found = house.task.load(SeqCst);
                 let next = if found == 0 { Ticks::NEVER } else { Ticks(found) };
-                house.limits.end_look(next, Ticks(5), std::time::Duration::ZERO);
+                house.limits.end_look(next, Ticks(5), None);
                 found == 9
             },
         );

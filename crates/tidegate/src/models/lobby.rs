@@ -207,3 +207,94 @@ fn a_future_that_is_told_and_not_polled_holds_up_nobody() {
         assert_eq!(hall.lobby.waiting(), 0);
     });
 }
+
+/// When the supervisor looks, and a time after that.
+const TURN: Ticks = Ticks(1);
+const LATER: Ticks = Ticks(2);
+
+impl Hall {
+    /// Two places, where room is told in batches, and both taken.
+    fn full_of_two() -> Arc<Hall> {
+        let hall = Arc::new(Hall { queue: Queue::with_slots(2, 4), lobby: Lobby::new() });
+        push(&hall.queue, 9).unwrap();
+        push(&hall.queue, 8).unwrap();
+        hall
+    }
+
+    /// As a worker does it.
+    fn take_minding(&self) -> u64 {
+        let found = take_patiently(&self.queue);
+        if self.lobby.room_made(&self.queue) {
+            self.lobby.mind_the_turn(TURN);
+        }
+        found
+    }
+
+    /// `Core::watch_turns` and what the reaper does then. True: somebody was to be told.
+    fn look(&self) -> bool {
+        let is_due = self.lobby.turn_is_due(LATER, &self.queue) == Ok(true);
+        if is_due && self.lobby.pass_on(&self.queue) {
+            self.lobby.mind_the_turn(TURN);
+        }
+        is_due
+    }
+
+    /// There is room: the future was told of it, or is once the supervisor looks.
+    fn tells(&self, future: &InLine) -> bool {
+        let (clock, _hand) = Clock::manual();
+        let is_told = || future.told.park_until(&clock, clock.now());
+        is_told() || self.look() && is_told()
+    }
+}
+
+/// Hysteresis keeps room from a future, a newcomer takes it, and there is some again. The supervisor
+/// looks in the midst of it, and who was told then may come too late.
+#[test]
+fn a_future_that_was_not_told_of_room_will_be() {
+    explore(&["in time", "too late", "not told"], |seen| {
+        let hall = Hall::full_of_two();
+        let future = InLine::join(&hall);
+        let (((told, came), future), ()) = together!(
+            [hall] {
+                hall.look();
+                let (clock, _hand) = Clock::manual();
+                let told = future.told.park_until(&clock, clock.now());
+                let came = told
+                    && hall.lobby.take_turn(future.place)
+                    && hall.queue.push_inline(inline(1), Standing::FirstInLine).is_ok();
+                ((told, came), future)
+            },
+            [hall] {
+                hall.take_minding();
+                let _ = push(&hall.queue, 7);
+                hall.take_minding();
+            },
+        );
+        seen.met(match (told, came) {
+            (true, true) => "in time",
+            (true, false) => "too late",
+            _ => "not told",
+        });
+        assert!(came || hall.tells(&future), "nobody tells it");
+        future.is_dropped(&hall);
+    });
+}
+
+#[test]
+fn a_future_that_joins_finds_the_room_that_nobody_tells_or_is_told() {
+    explore(&["found", "told"], |seen| {
+        let hall = Hall::full_of_two();
+        let ((future, found), _) = together!(
+            [hall] {
+                let future = InLine::join(&hall);
+                let found = hall.lobby.take_turn(future.place)
+                    && hall.queue.push_inline(inline(1), Standing::FirstInLine).is_ok();
+                (future, found)
+            },
+            [hall] hall.take_minding(),
+        );
+        seen.met(if found { "found" } else { "told" });
+        assert!(found || hall.tells(&future), "nobody tells it");
+        future.is_dropped(&hall);
+    });
+}

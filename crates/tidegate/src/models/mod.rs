@@ -16,6 +16,7 @@
     reason = "the threads of a model take turns on one real thread"
 )]
 
+mod away;
 mod bell;
 mod cell;
 mod limits;

@@ -1,7 +1,7 @@
 //! Parking: no task waits while a worker sleeps, no order is overheard, no place is used twice.
 
 use super::*;
-use crate::lot::Lot;
+use crate::lot::{Lot, Rest};
 use crate::parker::Parker;
 use crate::sync::RaceCell;
 use crate::sync::atomic::AtomicU32;
@@ -57,18 +57,26 @@ impl House {
         Arc::new(House { queue: Queue::with_slots(2, 2), lot: Lot::of_futures() })
     }
 
-    /// As `work`, by the worker `number`, which is a future that a thread polls.
-    fn poll_work(&self, number: u32, called: impl Fn() -> bool) -> Option<u64> {
+    /// As `work`, by the worker `number`, which is a future that a thread polls. It looks for work
+    /// so many times before it sleeps.
+    fn poll_work(&self, number: u32, looks: u32, called: impl Fn() -> bool) -> Option<u64> {
         let parker = Parker::new();
         let waker = std::task::Waker::from(std::sync::Arc::clone(&parker));
-        let mut asleep = false;
+        let mut rest = Rest::Awake;
+        let mut left = looks;
+        let mut poll_rest = |rest: &mut Rest| {
+            let (workable, search) = (|| self.queue.looks_nonempty(), left > 0);
+            left = left.saturating_sub(1);
+            let rested = self.lot.poll_rest(rest, search, (number, &waker), workable, &called);
+            match *rest {
+                Rest::Searching => crate::sync::snooze(0), // it is polled again by itself
+                _ if rested.is_pending() => parker.park(),
+                _ => {}
+            }
+        };
         loop {
-            while asleep {
-                let workable = || self.queue.looks_nonempty();
-                let rested = self.lot.poll_rest(&mut asleep, (number, &waker), workable, &called);
-                if rested.is_pending() {
-                    parker.park();
-                }
+            while rest != Rest::Awake {
+                poll_rest(&mut rest);
             }
             if called() {
                 self.wake_for_rest();
@@ -80,11 +88,7 @@ impl House {
                 }
                 return Some(found);
             }
-            let workable = || self.queue.looks_nonempty();
-            let rested = self.lot.poll_rest(&mut asleep, (number, &waker), workable, &called);
-            if rested.is_pending() {
-                parker.park();
-            }
+            poll_rest(&mut rest);
         }
     }
 }
@@ -95,11 +99,49 @@ fn a_submit_and_a_future_that_goes_to_sleep_do_not_miss_each_other() {
     explore(&["woken", "awake"], |seen| {
         let house = House::of_futures();
         let (taken, woke) = together!(
-            [house] house.poll_work(1, || false).unwrap(),
+            [house] house.poll_work(1, 0, || false).unwrap(),
             [house] house.submit(1),
         );
         assert_eq!(taken, 1);
         seen.met(if woke { "woken" } else { "awake" });
+        assert_eq!(house.lot.idle(), 0);
+    });
+}
+
+/// Nor one that looks for work first.
+#[test]
+fn a_submit_and_a_future_that_searches_do_not_miss_each_other() {
+    explore(&["woken", "awake"], |seen| {
+        let house = House::of_futures();
+        let (taken, woke) = together!(
+            [house] house.poll_work(1, 1, || false).unwrap(),
+            [house] house.submit(1),
+        );
+        assert_eq!(taken, 1);
+        seen.met(if woke { "woken" } else { "awake" });
+        assert_eq!(house.lot.idle(), 0);
+    });
+}
+
+/// Two searches at a time, as for the participants of a map.
+#[test]
+fn two_that_are_woken_side_by_side_take_one_task_each() {
+    explore(&["both woken", "one woken", "awake"], |seen| {
+        let house = House::new();
+        let (one, two, woken) = together!(
+            [house] house.work(|| false).unwrap(),
+            [house] house.work(|| false).unwrap(),
+            [house] {
+                push(&house.queue, 1).unwrap();
+                push(&house.queue, 2).unwrap();
+                // As `Core::tasks_added`.
+                let first = house.wake();
+                let second = house.queue.looks_nonempty() && house.lot.wake_another();
+                usize::from(first) + usize::from(second)
+            },
+        );
+        assert_eq!(one + two, 3);
+        seen.met(["awake", "one woken", "both woken"][woken]);
         assert_eq!(house.lot.idle(), 0);
     });
 }
@@ -110,8 +152,8 @@ fn two_futures_take_one_task_each() {
     explore(&["woken", "awake"], |seen| {
         let house = House::of_futures();
         let (one, two, woke) = together!(
-            [house] house.poll_work(1, || false).unwrap(),
-            [house] house.poll_work(2, || false).unwrap(),
+            [house] house.poll_work(1, 0, || false).unwrap(),
+            [house] house.poll_work(2, 0, || false).unwrap(),
             [house] {
                 let first = house.submit(1);
                 house.submit(2) || first
@@ -130,7 +172,7 @@ fn a_call_and_a_future_that_goes_to_sleep_do_not_miss_each_other() {
         let house = House::of_futures();
         let order = Arc::new(AtomicU32::new(0));
         let (found, ()) = together!(
-            [house, order] house.poll_work(1, || order.load(SeqCst) != 0),
+            [house, order] house.poll_work(1, 0, || order.load(SeqCst) != 0),
             [house, order] {
                 order.fetch_or(1, SeqCst);
                 house.lot.kick_all();

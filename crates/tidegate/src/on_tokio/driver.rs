@@ -20,8 +20,9 @@ use tokio::runtime::Handle;
 use tokio::time::Sleep;
 
 use super::worker::{AsyncWorker, Blocking};
+use crate::away_watch::AwayWatch;
 use crate::clock::Ticks;
-use crate::core::{Core, Ending};
+use crate::core::{Core, Ending, PAUSED};
 use crate::frames;
 use crate::line::WorkerLine;
 use crate::parker::Parker;
@@ -31,7 +32,7 @@ use crate::settle::Who;
 use crate::spawn::{self, Joiner};
 use crate::supervisor::Nap;
 use crate::sync::Lock;
-use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 /// How long the runtime has for what is due, before the watch does it.
@@ -46,6 +47,7 @@ pub(crate) struct Runtime {
     /// What the supervisor keeps, and when it has to look again.
     sizing: Lock<Sizing>,
     next_look: Lock<Nap>,
+    away: AwayWatch,
     /// Its tasks are closures, which may block, and how the runtime hears of it.
     pub(super) may_block: bool,
     pub(crate) blocking: Option<Blocking>,
@@ -127,6 +129,7 @@ impl Runtime {
             bell: Arc::new(bell),
             sizing: Lock::default(),
             next_look: Lock::new(Nap::until(Ticks::NEVER)),
+            away: AwayWatch::new(),
             may_block: false,
             blocking: None,
         }
@@ -135,6 +138,16 @@ impl Runtime {
     /// For tasks that are closures.
     pub(crate) fn for_closures(self, blocking: Option<Blocking>) -> Runtime {
         Runtime { may_block: true, blocking, ..self }
+    }
+
+    /// What is woken by a poll goes to a slot of tokio's for what that thread does next, from
+    /// which no other thread takes anything, however long the poll goes on. The next that is woken
+    /// drives it out, into a queue that others steal from. Not for whoever else submits from the
+    /// runtime: as a rule that awaits something soon, and then the slot is the quickest way.
+    pub(crate) fn spread(&self, core: &Core) {
+        if frames::depth(core.address()) > 0 {
+            drop(self.handle.spawn(std::future::ready(())));
+        }
     }
 
     pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
@@ -231,10 +244,51 @@ impl Runtime {
         core.clock.now() >= at || core.real_time.now() >= really
     }
 
+    /// A worker lets others go on.
+    pub(super) fn leave(&self, core: &Core, line: &WorkerLine) {
+        line.away.store(true, SeqCst);
+        if self.away.leave(|| core.real_time.now()) {
+            self.bell.watch.unpark();
+        }
+    }
+
+    /// Its thread has come back to it, if it was away.
+    pub(super) fn come_back(&self, line: &WorkerLine) {
+        if line.away.load(Relaxed) {
+            line.away.store(false, SeqCst);
+            self.away.come_back();
+        }
+    }
+
+    /// R7: wakes who is away if tasks wait for it. When to look again, in real time.
+    fn watch_away(&self, core: &Core) -> Ticks {
+        let is_paused = || core.flags.load(SeqCst) & PAUSED != 0;
+        let head = || core.queue.looks_nonempty() && !is_paused();
+        let (stands, again) = self.away.look(
+            core.real_time.now(),
+            || head().then(|| core.queue.head()),
+            || core.lot.is_searched(),
+        );
+        if stands {
+            let away: Vec<Waker> = {
+                let roster = core.roster.lock();
+                let lines = roster.entries.values().map(|entry| &entry.line);
+                lines
+                    .filter_map(|line| line.waker.get().filter(|_| line.away.load(SeqCst)))
+                    .cloned()
+                    .collect()
+            };
+            away.into_iter().for_each(Waker::wake);
+            // In case the runtime is about to poll them on the very thread that is stuck.
+            core.lot.wake_another();
+        }
+        again
+    }
+
     /// The watch sleeps until a look is due, or there is something new.
     fn sleep_until_due(&self, core: &Core) {
         let Nap { at, really } = *self.next_look.lock();
-        match really {
+        match really.min(self.watch_away(core)) {
             Ticks::NEVER => drop(self.bell.watch.park_until(&core.clock, at)),
             really => {
                 let left = really.since(core.real_time.now());
@@ -414,7 +468,10 @@ fn watch(core: Arc<Core>, bell: &Bell) {
             let patience = if stuck { LITTLE_PATIENCE } else { PATIENCE };
             let until = core.real_time.now().after(patience);
             let is_answered = || bell.looks.load(SeqCst) != looks || bell.gone.load(SeqCst);
-            while !is_answered() && bell.watch.park_until(&core.real_time, until) {}
+            while !is_answered() && core.real_time.now() < until {
+                let away = core.driver.runtime().watch_away(&core);
+                bell.watch.park_until(&core.real_time, until.min(away));
+            }
             if is_answered() {
                 continue;
             }

@@ -88,7 +88,7 @@ impl<E: Send + 'static> AsyncGroup<E> {
                 Err(reason) => return Err(core.refuse(members.name, reason, future)),
             };
             let work = Member { group: members.number, work: Outcome(future) };
-            let handle = offer::submit(Arc::clone(core), work, slot.offer(wants)).await?;
+            let handle = offer::submit(core, work, slot.offer(wants)).await?;
             slot.accepted(handle);
             Ok(())
         }

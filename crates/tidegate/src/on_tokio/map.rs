@@ -251,7 +251,7 @@ where
                 let key = self.next_key;
                 self.next_key += 1;
                 if let Some(cell) = handle.cell() {
-                    self.first_failure.watch(key, cell, self.window);
+                    self.first_failure.watch(key, cell, 0, self.window);
                 }
                 Poll::Ready(Some((key, handle)))
             }

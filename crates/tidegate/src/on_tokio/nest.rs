@@ -22,6 +22,7 @@ use crate::clock::Ticks;
 use crate::core::Core;
 use crate::frames;
 use crate::life::CellRef;
+use crate::line::WorkerLine;
 use crate::outcome::Cause;
 use crate::panics::drop_quietly;
 use crate::parker::with_parker;
@@ -36,6 +37,19 @@ pub(crate) struct Nest {
     /// whoever polls the nest, so at each wake.
     first: Cell<Option<Started>>,
     more: Cell<Option<Box<More>>>,
+    /// Whether what a worker begins now is polled at once, or was.
+    first_poll: Cell<FirstPoll>,
+}
+
+/// The first poll of a task that a worker has taken from the queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum FirstPoll {
+    /// By `Nest::poll`, as all others.
+    #[default]
+    Later,
+    AtOnce,
+    /// It has to go on, and nothing has begun on top of it: there is nothing left to poll.
+    Pending,
 }
 
 #[derive(Default)]
@@ -76,6 +90,41 @@ impl Nest {
         }
     }
 
+    /// Adds one that was polled while it was not in here: it is below whatever it has begun, with
+    /// these wishes. True if there is neither.
+    pub(super) fn add_below(&self, task: Started, wishes: Vec<(usize, Waker)>) -> bool {
+        let begun = self.first.replace(Some(task));
+        let is_alone = begun.is_none() && wishes.is_empty();
+        if !is_alone {
+            let mut more = self.more.take().unwrap_or_default();
+            if let Some(begun) = begun {
+                more.above.insert(0, Above::new(begun));
+            }
+            more.wishes.add(wishes);
+            self.more.set(Some(more));
+        }
+        is_alone
+    }
+
+    /// What the worker takes from the queue next is polled where it begins.
+    pub(super) fn poll_at_once(&self) {
+        self.first_poll.set(FirstPoll::AtOnce);
+    }
+
+    /// Whether that is so, for one task, or how it went.
+    pub(super) fn take_first_poll(&self) -> FirstPoll {
+        self.first_poll.take()
+    }
+
+    pub(super) fn is_pending(&self) {
+        self.first_poll.set(FirstPoll::Pending);
+    }
+
+    /// A poll of a task that is the top.
+    pub(super) fn top_poll(&self, line: Option<&WorkerLine>) -> frames::Poll {
+        frames::Poll::new(std::ptr::from_ref(self).cast(), line, true)
+    }
+
     /// All of them, the lowest first.
     fn take_all(&self) -> impl Iterator<Item = Started> + use<> {
         let above = self.more.take().map(|more| more.above).unwrap_or_default();
@@ -83,9 +132,13 @@ impl Nest {
     }
 
     /// Polls what is in it, until all of it is pending (Pending) or over.
-    pub(crate) fn poll(&self, env: &RunEnv<'_>, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(
+        &self,
+        mut reach: Reach,
+        env: &RunEnv<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         let mut turn = None;
-        let mut reach = Reach::All;
         loop {
             self.set_outer(cx.waker());
             if !self.poll_each(env, cx, reach) {
@@ -207,9 +260,9 @@ impl Nest {
     pub(crate) fn stop(&self, env: &RunEnv<'_>, cause: Cause) {
         while !self.is_empty() {
             for mut task in self.take_all() {
-                let poll = frames::Poll::new(std::ptr::from_ref(self).cast(), env.line, true);
+                let poll = self.top_poll(env.line);
                 task.stop(env, cause, &poll);
-                Wishes::default().add(poll.wishes.take());
+                drop_wishes(poll.wishes.take());
             }
         }
     }
@@ -223,7 +276,7 @@ impl Nest {
     ) -> Poll<()> {
         loop {
             told.watch(self, cx.waker());
-            let polled = self.poll(env, cx);
+            let polled = self.poll(Reach::All, env, cx);
             if polled.is_ready() || told.watches(self) {
                 return polled;
             }
@@ -260,7 +313,7 @@ impl Nest {
 
 /// Which of them are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+pub(super) enum Reach {
     All,
     /// The newest, and who is the top if that ends.
     Top,
@@ -394,6 +447,12 @@ struct Wishes {
     wakers: BTreeMap<usize, Waker>,
 }
 
+/// Of a task that is over.
+#[cold]
+pub(super) fn drop_wishes(wishes: Vec<(usize, Waker)>) {
+    Wishes::default().add(wishes);
+}
+
 impl Wishes {
     fn add(&mut self, wishes: impl IntoIterator<Item = (usize, Waker)>) {
         for (who, waker) in wishes {
@@ -451,6 +510,9 @@ impl Core {
         }
         self.queue.give_credit();
         self.room_is_free();
+        if self.lobby.has_futures() {
+            self.driver.spread(self); // who was told of room must not wait behind this task
+        }
         self.begin_claimed_on_top(cell, poll);
         true
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::Runtime;
-use super::offer;
+use super::offer::{self, Plainly};
 use super::task::AsyncTask;
 use super::time::TokioTime;
 use super::work::{Outcome, Value};
@@ -137,7 +137,7 @@ impl AsyncPool {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        offer::submit(Arc::clone(self.core()), Value(future), Offer::default())
+        offer::submit(self.core(), Value(future), Plainly)
     }
 
     /// As [`submit`](AsyncPool::submit), for a future that gives a `Result`: `Err` counts as
@@ -151,7 +151,7 @@ impl AsyncPool {
         E: Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        offer::submit(Arc::clone(self.core()), Outcome(future), Offer::default())
+        offer::submit(self.core(), Outcome(future), Plainly)
     }
 
     /// Fire and forget: still bounded, counted and isolated. A panic is told to
@@ -160,7 +160,7 @@ impl AsyncPool {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        offer::spawn(Arc::clone(self.core()), Value(future), Offer::default())
+        offer::spawn(self.core(), Value(future), Plainly)
     }
 
     /// Fire and forget for a future that may fail: its error is told to `on_unobserved`.
@@ -172,7 +172,7 @@ impl AsyncPool {
         E: Display + Send + 'static,
         F: Future<Output = Result<(), E>> + Send + 'static,
     {
-        offer::spawn(Arc::clone(self.core()), Told(Outcome(future)), Offer::default())
+        offer::spawn(self.core(), Told(Outcome(future)), Plainly)
     }
 
     /// As [`submit`](AsyncPool::submit), but never waits, whatever the policy: refuses with
@@ -199,7 +199,7 @@ impl AsyncPool {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        let cell = self.core().future_blocking(Value(future), true, Offer::default())?;
+        let cell = self.core().future_plainly(Value(future), true)?;
         Ok(Handle::new(cell, false))
     }
 

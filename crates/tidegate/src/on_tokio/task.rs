@@ -3,7 +3,6 @@
 use std::fmt::{self, Display};
 use std::future::Future;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::offer;
@@ -85,7 +84,7 @@ impl<'p> AsyncTask<'p> {
         Fut: Future<Output = T> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
-        offer::submit(Arc::clone(self.pool.core()), call::<F, Value<Fut>>(f), self.offer)
+        offer::submit(self.pool.core(), call::<F, Value<Fut>>(f), self.offer)
     }
 
     /// As [`submit`](AsyncTask::submit), for futures that give a `Result`: `Err` counts as
@@ -100,7 +99,7 @@ impl<'p> AsyncTask<'p> {
         Fut: Future<Output = Result<T, E>> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
-        offer::submit(Arc::clone(self.pool.core()), call::<F, Outcome<Fut>>(f), self.offer)
+        offer::submit(self.pool.core(), call::<F, Outcome<Fut>>(f), self.offer)
     }
 
     /// Fire and forget. A panic is told to `on_unobserved`.
@@ -109,7 +108,7 @@ impl<'p> AsyncTask<'p> {
         Fut: Future<Output = ()> + Send + 'static,
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
-        offer::spawn(Arc::clone(self.pool.core()), call::<F, Value<Fut>>(f), self.offer)
+        offer::spawn(self.pool.core(), call::<F, Value<Fut>>(f), self.offer)
     }
 
     /// Fire and forget. An error or a panic is told to `on_unobserved`.
@@ -123,7 +122,7 @@ impl<'p> AsyncTask<'p> {
         F: FnOnce(Cx) -> Fut + Send + 'static,
     {
         let work = Told(call::<F, Outcome<Fut>>(f));
-        offer::spawn(Arc::clone(self.pool.core()), work, self.offer)
+        offer::spawn(self.pool.core(), work, self.offer)
     }
 
     /// As [`submit`](AsyncTask::submit), but never waits: refuses with `Full`.

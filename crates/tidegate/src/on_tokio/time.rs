@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 /// The time of one runtime.
 #[derive(Clone)]
 pub(crate) struct TokioTime {
-    handle: Handle,
+    /// None where nobody can pause it: with several threads the runtime's time is the system's.
+    handle: Option<Handle>,
     origin: Instant,
 }
 
@@ -19,7 +20,8 @@ impl TokioTime {
             let _inside = handle.enter();
             Instant::now()
         };
-        TokioTime { handle, origin }
+        let may_pause = handle.runtime_flavor() != RuntimeFlavor::MultiThread;
+        TokioTime { handle: may_pause.then_some(handle), origin }
     }
 
     /// So long from now.
@@ -28,8 +30,9 @@ impl TokioTime {
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
+        let Some(handle) = &self.handle else { return self.origin.into_std().elapsed() };
         // A paused clock is found through the runtime that the thread is in.
-        let _inside = self.handle.enter();
+        let _inside = handle.enter();
         self.origin.elapsed()
     }
 }

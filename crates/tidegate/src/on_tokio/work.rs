@@ -15,9 +15,9 @@ use crate::holding::{Hold, Holding};
 use crate::job::{Told, Work};
 
 /// Work that is a future, or gives one.
-pub(crate) trait Begin: Work + 'static {
+pub(crate) trait Begin: Work<Closure: Send> + 'static {
     type Future: Future<Output = Result<Self::Value, Self::Error>> + Send + 'static;
-    fn begin(self, cx: Cx) -> Self::Future;
+    fn begin(self, cx: &Cx) -> Self::Future;
 }
 
 /// A future that gives a value.
@@ -32,7 +32,7 @@ impl<F: Future<Output: Send> + Send> Work for Value<F> {
 }
 impl<F: Future<Output: Send> + Send + 'static> Begin for Value<F> {
     type Future = Completes<F>;
-    fn begin(self, _: Cx) -> Completes<F> {
+    fn begin(self, _: &Cx) -> Completes<F> {
         Completes { future: self.0 }
     }
 }
@@ -54,7 +54,7 @@ where
     F: Future<Output = Result<T, E>> + Send + 'static,
 {
     type Future = F;
-    fn begin(self, _: Cx) -> F {
+    fn begin(self, _: &Cx) -> F {
         self.0
     }
 }
@@ -75,8 +75,8 @@ where
     F: FnOnce(Cx) -> Fut + Send + 'static,
 {
     type Future = Completes<Fut>;
-    fn begin(self, cx: Cx) -> Completes<Fut> {
-        Completes { future: (self.0)(cx) }
+    fn begin(self, cx: &Cx) -> Completes<Fut> {
+        Completes { future: (self.0)(cx.twin()) }
     }
 }
 impl<T, E, Fut, F> Begin for Call<F, Outcome<Fut>>
@@ -87,8 +87,8 @@ where
     F: FnOnce(Cx) -> Fut + Send + 'static,
 {
     type Future = Fut;
-    fn begin(self, cx: Cx) -> Fut {
-        (self.0)(cx)
+    fn begin(self, cx: &Cx) -> Fut {
+        (self.0)(cx.twin())
     }
 }
 
@@ -97,14 +97,14 @@ where
     B::Error: std::fmt::Display,
 {
     type Future = B::Future;
-    fn begin(self, cx: Cx) -> B::Future {
+    fn begin(self, cx: &Cx) -> B::Future {
         self.0.begin(cx)
     }
 }
 
 impl<B: Begin> Begin for Holding<B> {
     type Future = Holds<B::Future>;
-    fn begin(self, cx: Cx) -> Holds<B::Future> {
+    fn begin(self, cx: &Cx) -> Holds<B::Future> {
         let (work, hold) = self.into_parts();
         Holds { future: work.begin(cx), _until_it_is_gone: hold }
     }
@@ -125,7 +125,7 @@ impl<B: Work> Work for Member<B> {
 }
 impl<B: Begin> Begin for Member<B> {
     type Future = IsMember<B::Future>;
-    fn begin(self, cx: Cx) -> IsMember<B::Future> {
+    fn begin(self, cx: &Cx) -> IsMember<B::Future> {
         let Member { group, work } = self;
         IsMember { group, future: frames::as_member(group, || work.begin(cx)) }
     }

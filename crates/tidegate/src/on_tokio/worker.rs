@@ -5,31 +5,69 @@
 //! lot, an order, a future of its own that can go on, or a task that was told to stop.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::driver::{Present, enter};
+use super::nest::{FirstPoll, Reach};
 use crate::core::Core;
 use crate::frames;
+use crate::life::CellRef;
 use crate::line::WorkerLine;
+use crate::lot::Rest;
 use crate::outcome::Cause;
 use crate::settle::RunEnv;
 use crate::sync::atomic::Ordering::SeqCst;
+use crate::sync::snooze;
 use crate::worker::{End, Shift, Step, Worker, no_state};
 
-/// Tasks that it begins before it lets others on the same thread go on.
-const BEFORE_YIELDING: u32 = 32;
+/// After so many tasks it lets others on the same thread go on; if they are short, after that time.
+const BEFORE_LOOKING: u32 = 32;
+const BEFORE_YIELDING: Duration = Duration::from_micros(100);
+
+/// How often it looks for work before it sleeps.
+const LOOKS: u8 = 100;
+/// After so many searches in vain it sleeps at once, and searches only every so many times: tasks
+/// that come one by one, a while apart, would otherwise cost a hundred looks each.
+const IN_VAIN: u8 = 2;
+const NOW_AND_THEN: u8 = 16;
 
 pub(crate) struct AsyncWorker {
     /// None once it has ended.
     worker: Option<Worker>,
     shift: Shift,
-    /// As `Lot::poll_rest` says.
-    asleep: bool,
+    rest: Rest,
+    search: Search,
+    /// As `Lot::were_wakes` says.
+    wakes: u32,
     arrived: bool,
     // Last: who sees it gone finds the core's share gone, too.
     present: Present,
+}
+
+/// The looks for work before it sleeps.
+#[derive(Default)]
+struct Search {
+    /// How many are left.
+    looks: u8,
+    /// Rests since work was found that way.
+    in_vain: u8,
+}
+
+impl Search {
+    fn begin(&mut self, may: bool) {
+        let pays = self.in_vain < IN_VAIN || self.in_vain.is_multiple_of(NOW_AND_THEN);
+        self.looks = if may && pays { LOOKS } else { 0 };
+        if may {
+            self.in_vain = self.in_vain.checked_add(1).unwrap_or(NOW_AND_THEN);
+        }
+    }
+
+    fn has_found(&mut self) {
+        self.in_vain = 0;
+    }
 }
 
 // SAFETY: what is not `Send` in a `Worker` is its state, and a pool of futures has none
@@ -42,7 +80,15 @@ impl AsyncWorker {
     pub(crate) fn new(core: Arc<Core>, line: Arc<WorkerLine>, present: Present) -> AsyncWorker {
         let shift = Shift::new(&core);
         let worker = Some(Worker::new(core, line));
-        AsyncWorker { worker, shift, asleep: false, arrived: false, present }
+        AsyncWorker {
+            worker,
+            shift,
+            rest: Rest::Awake,
+            search: Search::default(),
+            wakes: 0,
+            arrived: false,
+            present,
+        }
     }
 
     /// Before its first task. With `queue(0)` the first worker is there from the start.
@@ -64,6 +110,7 @@ impl AsyncWorker {
     fn work(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let worker = self.worker.as_mut().expect("it has not ended");
         let core = Arc::clone(&worker.core);
+        core.driver.runtime().come_back(&worker.line);
         if worker.line.waker.get().is_none() {
             // Its task keeps one waker for good.
             let _ = worker.line.waker.set(cx.waker().clone());
@@ -74,27 +121,47 @@ impl AsyncWorker {
             return Poll::Ready(End::Failed(cause));
         }
         let worker = self.worker.as_mut().expect("it has not ended");
-        let mut begun = 0;
+        let (mut begun, mut reach, mut since) = (0, Reach::All, None);
         loop {
-            if self.asleep && poll_rest(worker, &mut self.asleep, cx).is_pending() {
+            if self.rest != Rest::Awake
+                && poll_rest(worker, &mut self.rest, &mut self.search, cx).is_pending()
+            {
                 return Poll::Pending;
             }
-            if poll_tasks(worker, cx).is_pending() {
+            if poll_tasks(worker, reach, cx).is_pending() {
                 return Poll::Pending;
             }
-            if begun == BEFORE_YIELDING {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+            if begun == BEFORE_LOOKING {
+                let now = core.real_time.now();
+                let is_long = now.since(*since.get_or_insert(now)) > BEFORE_YIELDING;
+                if is_long || !self.shift.finds_tasks_short() {
+                    return let_others_go_on(worker, cx);
+                }
+                begun = 0;
             }
             begun += 1;
-            match step(worker, &core, &mut self.shift) {
-                Step::Ran => {}
+            worker.nest.poll_at_once();
+            let wakes = core.lot.wakes();
+            let step = step(worker, &core, &mut self.shift);
+            let first_poll = worker.nest.take_first_poll();
+            match step {
+                Step::Ran if first_poll == FirstPoll::Pending => return Poll::Pending,
+                // Who waits for its outcome is what this thread does next, and no other one may.
+                // While tasks are short that is soon enough.
+                Step::Ran if core.lot.wakes() != wakes && !self.shift.finds_tasks_short() => {
+                    return let_others_go_on(worker, cx);
+                }
+                Step::Ran => reach = Reach::Top,
                 Step::End(end) => return Poll::Ready(end),
                 Step::Nothing => {
+                    // Where tasks may block, tokio gives each poll after one to another thread.
+                    let sleeps =
+                        core.driver.runtime().may_block | core.lot.were_wakes(&mut self.wakes);
+                    self.search.begin(!sleeps);
                     if let Err(end) = worker.before_rest(&core, &mut self.shift) {
                         return Poll::Ready(end);
                     }
-                    if poll_rest(worker, &mut self.asleep, cx).is_pending() {
+                    if poll_rest(worker, &mut self.rest, &mut self.search, cx).is_pending() {
                         return Poll::Pending;
                     }
                 }
@@ -122,18 +189,49 @@ fn step(worker: &mut Worker, core: &Arc<Core>, shift: &mut Shift) -> Step {
     done.expect("it was run")
 }
 
-/// Until there is work, or an order.
-fn poll_rest(worker: &Worker, asleep: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+/// Will be polled again when whatever else is ready on this thread has been. To wake itself would
+/// wake another thread for it, too.
+fn let_others_go_on<T>(worker: &Worker, cx: &mut Context<'_>) -> Poll<T> {
+    worker.core.driver.runtime().leave(&worker.core, &worker.line);
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+    Poll::Pending
+}
+
+/// Until there is work, or an order. To be woken costs as much as a hundred short tasks, so it
+/// looks for some before it sleeps, each time that its thread has nothing else to do. But whoever
+/// was woken for an outcome may submit more, one by one: then it sleeps at once, and lets those
+/// gather.
+fn poll_rest(
+    worker: &Worker,
+    rest: &mut Rest,
+    search: &mut Search,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    search.looks = search.looks.saturating_sub(1);
+    let before = *rest;
     let me = (worker.line.id.0, cx.waker());
-    worker.core.lot.poll_rest(asleep, me, || worker.is_workable(), || worker.is_called())
+    let (workable, called) = (|| worker.is_workable(), || worker.is_called());
+    let polled = worker.core.lot.poll_rest(rest, search.looks > 0, me, workable, called);
+    match (before, *rest) {
+        (_, Rest::Searching) => {
+            snooze(5); // whoever is about to submit may need the core
+            return let_others_go_on(worker, cx);
+        }
+        (Rest::Searching, Rest::Awake) => search.has_found(),
+        _ => {}
+    }
+    if polled == Poll::Ready(true) {
+        worker.core.driver.spread(&worker.core);
+    }
+    polled.map(|_| ())
 }
 
 /// Polls what this worker runs, until all of it is pending (Pending) or over.
-fn poll_tasks(worker: &Worker, cx: &mut Context<'_>) -> Poll<()> {
+fn poll_tasks(worker: &Worker, reach: Reach, cx: &mut Context<'_>) -> Poll<()> {
     if worker.nest.is_empty() {
         return Poll::Ready(());
     }
-    let polled = worker.nest.poll(&env(worker), cx);
+    let polled = worker.nest.poll(reach, &env(worker), cx);
     if polled.is_ready() {
         worker.line.end();
     }
@@ -177,7 +275,8 @@ impl Drop for AsyncWorker {
             worker.nest.stop(&env(worker), Cause::WorkerLost);
             line.end();
         });
-        core.lot.desert(self.asleep, line.id.0);
+        core.driver.runtime().come_back(&line);
+        core.lot.desert(self.rest, line.id.0);
         if self.shift.announced {
             core.queue.take_credit_back();
         }
@@ -188,12 +287,44 @@ impl Drop for AsyncWorker {
 }
 
 /// Wakes the worker that polls this task, if it is one.
-pub(crate) fn wake_runner(core: &Core, cell: crate::life::CellRef) {
+pub(crate) fn wake_runner(core: &Core, cell: CellRef) {
     let waker: Option<Waker> = {
         let mut roster = core.roster.lock();
         roster.find(cell.runner()).and_then(|entry| entry.line.waker.get().cloned())
     };
     if let Some(waker) = waker {
         waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(search: &mut Search, rests: u32) -> u32 {
+        (0..rests)
+            .map(|_| {
+                search.begin(true);
+                u32::from(search.looks)
+            })
+            .sum()
+    }
+
+    #[test]
+    fn who_searches_in_vain_does_so_ever_more_seldom_until_it_finds_something() {
+        let (mut search, full) = (Search::default(), u32::from(LOOKS));
+        assert_eq!(looks(&mut search, 2), 2 * full);
+        assert_eq!(looks(&mut search, 14), 0);
+        assert!(looks(&mut search, 1_600) <= 101 * full, "one in sixteen");
+        search.has_found();
+        assert_eq!(looks(&mut search, 1), full);
+    }
+
+    #[test]
+    fn who_was_woken_for_an_outcome_does_not_search() {
+        let mut search = Search::default();
+        search.begin(false);
+        assert_eq!(search.looks, 0);
+        assert_eq!(looks(&mut search, 1), u32::from(LOOKS), "and that was not in vain");
     }
 }

@@ -371,6 +371,22 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    token_and_start {
+        let pool = pool(1, 2).build().unwrap();
+        let token = Token::new();
+        let canceller = {
+            let token = token.clone();
+            thread::spawn(move || token.cancel())
+        };
+        // One that has begun before its token knew it ends only if it is told all the same.
+        match pool.task("").cancel_with(&token).submit(|cx| cx.token().wait()) {
+            Ok(handle) => assert!(handle.wait().err().is_none_or(|error| error.is_cancelled())),
+            Err(refused) => assert_eq!(refused.reason(), Reason::Cancelled),
+        }
+        canceller.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
     abandon_and_finish {
         let (clock, hand) = Clock::manual();
         let pool = pool(1, 2).clock(clock).grace(SECOND).build().unwrap();

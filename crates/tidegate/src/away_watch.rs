@@ -1,0 +1,152 @@
+//! Minds workers that are futures while they are *away*: they have more to do, and let others on
+//! their thread go on first.
+//!
+//! A submit wakes nobody while somebody searches or works. A thread goes on by itself; a future
+//! does so only when its runtime's thread comes back to it, and what runs there meanwhile may not
+//! return for long. The supervisor may be behind that, too. So the watch looks, which is a thread
+//! of ours, as long as somebody is away; and those are woken, for another thread of the runtime,
+//! if the queue stands still, or if tasks wait although somebody searches: others may get on, but
+//! no submit wakes one more meanwhile.
+//!
+//! ```text
+//!  worker:  counts itself among those away, then reads `at`      one of the two
+//!  watch:   sets `at` to never, then looks who is away           sees the other
+//! ```
+
+use std::time::Duration;
+
+use crate::clock::Ticks;
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Two of them make R7's millisecond. It costs some CPU, which an idle pool does not pay.
+const LOOK: Duration = Duration::from_micros(500);
+/// After so many looks at an empty queue who is away is woken, to go to sleep elsewhere. If that
+/// does not help, because the runtime has no other thread, looks become ever rarer.
+const EMPTY_LOOKS: u32 = 20;
+const RAREST: u32 = 6;
+
+/// No task is the next one.
+const NONE: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct AwayWatch {
+    away: AtomicU32,
+    /// When the watch looks, in real time.
+    at: AtomicU64,
+    /// Where the queue was at its last look, or NONE; how many have found it empty since it was
+    /// not. The watch's own.
+    head: AtomicU64,
+    empty: AtomicU32,
+}
+
+impl AwayWatch {
+    pub(crate) fn new() -> AwayWatch {
+        let (away, empty) = (AtomicU32::new(0), AtomicU32::new(0));
+        AwayWatch { away, empty, at: AtomicU64::new(u64::MAX), head: AtomicU64::new(NONE) }
+    }
+
+    /// A worker lets others go on. True: the watch must be woken.
+    pub(crate) fn leave(&self, real_now: impl FnOnce() -> Ticks) -> bool {
+        self.away.fetch_add(1, SeqCst);
+        self.at.load(SeqCst) == u64::MAX
+            && self.at.fetch_min(real_now().after(LOOK).0, SeqCst) == u64::MAX
+    }
+
+    /// And its thread has come back to it.
+    pub(crate) fn come_back(&self) {
+        self.away.fetch_sub(1, SeqCst);
+    }
+
+    /// Whether those who are away must be woken; and when to look again, in real time. `head`:
+    /// which task is the next one, if there is one. `is_searched`: submits count on a search.
+    pub(crate) fn look(
+        &self,
+        real_now: Ticks,
+        head: impl FnOnce() -> Option<u64>,
+        is_searched: impl FnOnce() -> bool,
+    ) -> (bool, Ticks) {
+        let at = Ticks(self.at.load(SeqCst));
+        if real_now < at {
+            return (false, at);
+        }
+        self.at.swap(u64::MAX, SeqCst);
+        if self.away.load(SeqCst) == 0 {
+            self.empty.store(0, Relaxed);
+            return (false, Ticks::NEVER); // who leaves after that says so
+        }
+        let (last, head) = (self.head.load(Relaxed), head());
+        let empty = head.map_or(self.empty.load(Relaxed).saturating_add(1), |_| 0);
+        self.head.store(head.unwrap_or(NONE), Relaxed);
+        self.empty.store(empty, Relaxed);
+        let again = real_now.after(LOOK * (1 << (empty / EMPTY_LOOKS).min(RAREST)));
+        self.at.fetch_min(again.0, SeqCst);
+        let stands = head.is_some_and(|head| head == last || last != NONE && is_searched());
+        (stands || empty == EMPTY_LOOKS, again)
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    const STEP: u64 = LOOK.as_nanos() as u64;
+
+    /// Somebody leaves at 0; looks at each step, with what the queue is at, and whether somebody
+    /// searches: whether those away are woken.
+    fn looks(seen: &[(Option<u64>, bool)]) -> Vec<bool> {
+        let watch = AwayWatch::new();
+        assert!(watch.leave(|| Ticks(0)));
+        let look = |(n, (head, searched)): (usize, &(Option<u64>, bool))| {
+            let now = STEP * (n as u64 + 1);
+            let (wake, again) = watch.look(Ticks(now), || *head, || *searched);
+            assert_eq!(again, Ticks(now + STEP));
+            wake
+        };
+        seen.iter().enumerate().map(look).collect()
+    }
+
+    #[test]
+    fn r7_who_is_away_is_woken_once_the_queue_stands_still() {
+        let heads = [5, 6, 6, 6, 7].map(|head| (Some(head), false));
+        assert_eq!(looks(&heads), [false, false, true, true, false]);
+        assert_eq!(looks(&[(Some(7), false), (None, false), (Some(7), false)]), [false; 3]);
+    }
+
+    #[test]
+    fn r7_who_searches_and_is_away_is_woken_although_others_get_on() {
+        let heads = [5, 6, 7].map(|head| (Some(head), true));
+        assert_eq!(looks(&heads), [false, true, true]);
+        assert_eq!(looks(&[(None, true), (Some(6), true), (None, true)]), [false; 3]);
+    }
+
+    #[test]
+    fn the_watch_sleeps_while_nobody_is_away() {
+        let watch = AwayWatch::new();
+        let look = |at| watch.look(Ticks(at), || Some(5), || true);
+        assert_eq!(look(10), (false, Ticks::NEVER));
+        assert!(watch.leave(|| Ticks(10)));
+        assert!(!watch.leave(|| Ticks(10)), "it knows already");
+        assert_eq!(look(10 + STEP - 1), (false, Ticks(10 + STEP)), "not yet");
+        watch.come_back();
+        assert_eq!(look(10 + STEP), (false, Ticks(10 + 2 * STEP)), "one is still away");
+        watch.come_back();
+        assert_eq!(look(10 + 2 * STEP), (false, Ticks::NEVER));
+        assert!(watch.leave(|| Ticks(10)));
+    }
+
+    #[test]
+    fn who_is_away_from_an_empty_queue_is_woken_once_and_then_left_alone() {
+        let watch = AwayWatch::new();
+        assert!(watch.leave(|| Ticks(0)));
+        let (mut now, mut looks, mut woken) = (STEP, 0, 0);
+        while now < 2_000_000_000 {
+            let (wake, again) = watch.look(Ticks(now), || None, || true);
+            (now, looks, woken) = (again.0, looks + 1, woken + u32::from(wake));
+        }
+        assert_eq!(woken, 1);
+        assert!(looks < 200, "{looks} in two seconds");
+        let (_, again) = watch.look(Ticks(now), || Some(1), || false);
+        assert_eq!(again, Ticks(now + STEP), "there is a task again");
+    }
+}
