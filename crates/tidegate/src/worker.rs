@@ -75,16 +75,19 @@ impl Shift {
         (self.ran, self.every) = (0, 0);
     }
 
-    /// A worker of a `queue(0)` pool waits for a task, unless the pool is paused.
+    /// A worker of a `queue(0)` pool would wait for a task, and has not said so.
+    fn is_to_announce(&self, core: &Core) -> bool {
+        self.hand_over && !self.announced && core.flags.load(SeqCst) & (PAUSED | STOPPING) == 0
+    }
+
+    /// It says so; in a pause it takes that back.
     fn announce(&mut self, core: &Core) {
-        let flags = core.flags.load(Acquire);
-        let paused = flags & PAUSED != 0;
-        if !self.announced && !paused && flags & STOPPING == 0 {
+        if self.is_to_announce(core) {
             core.queue.give_credit();
             core.room_is_free();
             self.announced = true;
-        }
-        if self.announced && paused && core.queue.is_empty() {
+        } else if self.announced && core.flags.load(Acquire) & PAUSED != 0 && core.queue.is_empty()
+        {
             core.queue.take_credit_back();
             self.announced = false;
         }
@@ -181,7 +184,7 @@ impl Worker {
                     Ok(was_busy) => {
                         let aside = core.pace.is_short() && self.step_aside();
                         // If it was, it lets a few tasks gather before it looks again.
-                        self.sleep_awhile(if was_busy { 5 } else { 0 }, aside);
+                        self.sleep_awhile(&shift, if was_busy { 5 } else { 0 }, aside);
                     }
                 },
                 Step::End(end) => return end,
@@ -238,7 +241,7 @@ impl Worker {
         }
         if due && core.pace.is_short() && self.step_aside() {
             self.note_runs(&mut shift.stride, core.clock.now(), shift.ran);
-            self.sleep_awhile(0, true);
+            self.sleep_awhile(shift, 0, true);
             shift.rested();
         }
         Step::Ran
@@ -339,8 +342,8 @@ impl Worker {
     }
 
     /// Until there is work, or an order.
-    fn sleep_awhile(&self, first_step: u32, aside: bool) {
-        self.core.lot.rest(first_step, aside, || self.is_workable(), || self.is_called());
+    fn sleep_awhile(&self, shift: &Shift, first_step: u32, aside: bool) {
+        self.core.lot.rest(first_step, aside, || self.is_workable(), || self.is_called(shift));
     }
 
     /// There is something to take.
@@ -348,10 +351,11 @@ impl Worker {
         self.core.flags.load(SeqCst) & PAUSED == 0 && self.core.queue.looks_nonempty()
     }
 
-    /// It has to look at its orders.
-    pub(crate) fn is_called(&self) -> bool {
+    /// It has to look at its orders, or a pause is over in which it went to rest.
+    pub(crate) fn is_called(&self, shift: &Shift) -> bool {
         self.line.orders.load(SeqCst) != 0
             || self.core.flags.load(SeqCst) & STOPPING != 0 && self.core.queue.is_drained()
+            || shift.is_to_announce(&self.core)
     }
 
     #[inline(always)]

@@ -255,6 +255,17 @@ pub(crate) fn S8_queue_zero_has_no_idle_worker_while_paused(cx: &Ctx) {
     occupy(&pool, cx.workers()).open();
 }
 
+pub(crate) fn S8_queue_zero_has_its_workers_back_after_a_pause(cx: &Ctx) {
+    let pool = cx.builder().queue(0).build().expect("the pool starts");
+    let gate = occupy(&pool, cx.workers());
+    pool.pause();
+    gate.open();
+    idle(&pool);
+    give_a_bug_its_chance(); // they go to rest in a paused pool
+    pool.resume();
+    occupy(&pool, cx.workers()).open();
+}
+
 pub(crate) fn S8_close_does_not_end_the_pause(cx: &Ctx) {
     let (pool, ran) = paused_with_work(cx, 3);
     pool.close();

@@ -124,7 +124,7 @@ impl AsyncWorker {
         let (mut begun, mut reach, mut since) = (0, Reach::All, None);
         loop {
             if self.rest != Rest::Awake
-                && poll_rest(worker, &mut self.rest, &mut self.search, cx).is_pending()
+                && poll_rest(worker, &self.shift, &mut self.rest, &mut self.search, cx).is_pending()
             {
                 return Poll::Pending;
             }
@@ -161,7 +161,8 @@ impl AsyncWorker {
                     if let Err(end) = worker.before_rest(&core, &mut self.shift) {
                         return Poll::Ready(end);
                     }
-                    if poll_rest(worker, &mut self.rest, &mut self.search, cx).is_pending() {
+                    let (shift, rest) = (&self.shift, &mut self.rest);
+                    if poll_rest(worker, shift, rest, &mut self.search, cx).is_pending() {
                         return Poll::Pending;
                     }
                 }
@@ -203,6 +204,7 @@ fn let_others_go_on<T>(worker: &Worker, cx: &mut Context<'_>) -> Poll<T> {
 /// gather.
 fn poll_rest(
     worker: &Worker,
+    shift: &Shift,
     rest: &mut Rest,
     search: &mut Search,
     cx: &mut Context<'_>,
@@ -210,7 +212,7 @@ fn poll_rest(
     search.looks = search.looks.saturating_sub(1);
     let before = *rest;
     let me = (worker.line.id.0, cx.waker());
-    let (workable, called) = (|| worker.is_workable(), || worker.is_called());
+    let (workable, called) = (|| worker.is_workable(), || worker.is_called(shift));
     let polled = worker.core.lot.poll_rest(rest, search.looks > 0, me, workable, called);
     match (before, *rest) {
         (_, Rest::Searching) => {

@@ -254,6 +254,21 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    a_pause_as_the_worker_of_a_queue_of_none_goes_to_rest {
+        let pool = pool(1, 0).build().unwrap();
+        pool.submit(|| ()).unwrap().wait().unwrap();
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.pause();
+                pool.resume();
+            })
+        };
+        assert_eq!(pool.submit(|| 2).unwrap().wait().unwrap(), 2);
+        other.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
     pause_and_shutdown {
         let pool = pool(1, 2).build().unwrap();
         let handle = pool.submit(|| 1).unwrap();
