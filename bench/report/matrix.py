@@ -82,12 +82,16 @@ def markdown(outcomes, reasons):
     sums = [Counter(tests.values()) for tests in outcomes.values()]
     yield "| all | " + " | ".join(_cell(total) for total in sums) + " |"
     yield ""
-    yield "Passed of offered; `-`: nothing of it is offered. What failed:"
+    failures = [
+        f"- {kind} {test} {outcome}: {reasons[kind].get(test, '')[:160]}"
+        for kind, tests in outcomes.items()
+        for test, outcome in tests.items()
+        if outcome in (FAILED, HANGS)
+    ]
+    ending = "What failed:" if failures else "Nothing failed."
+    yield f"Passed of offered; `-`: nothing of it is offered. {ending}"
     yield ""
-    for kind, tests in outcomes.items():
-        for test, outcome in tests.items():
-            if outcome in (FAILED, HANGS):
-                yield f"- {kind} {test} {outcome}: {reasons[kind].get(test, '')[:160]}"
+    yield from failures
 
 
 def totals(outcomes):

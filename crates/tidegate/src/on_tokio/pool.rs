@@ -129,7 +129,8 @@ impl AsyncPool {
     /// Submits a future; the handle, itself a future, gives its value. Waits for room as the
     /// policy says. Dropped while it waits, it takes the future along: that was not accepted.
     ///
-    /// Price: one allocation, for the future.
+    /// Price: no allocation for a small future that is ready when it is first polled; one for any
+    /// other.
     pub fn submit<F>(
         &self,
         future: F,
