@@ -402,6 +402,18 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    a_child_goes_as_its_parent_is_cancelled {
+        let pool = pool(1, 2).build().unwrap();
+        let parent = Token::new();
+        let child = parent.child();
+        let task = pool.task("").cancel_with(&child).submit(|cx| cx.token().wait()).unwrap();
+        let dropper = thread::spawn(move || drop(child));
+        parent.cancel();
+        assert!(task.wait().err().is_none_or(|error| error.is_cancelled()));
+        dropper.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
     abandon_and_finish {
         let (clock, hand) = Clock::manual();
         let pool = pool(1, 2).clock(clock).grace(SECOND).build().unwrap();
