@@ -427,6 +427,7 @@ macro_rules! for_each_test {
         steering::S8_queued_tasks_can_be_cancelled_while_paused "S8" [Native] [];
         steering::S8_a_waiter_inside_may_run_its_own_target "S8" [Native] [];
         steering::S8_queue_zero_has_no_idle_worker_while_paused "S8" [Native] [];
+        steering::S8_queue_zero_runs_what_it_accepted_before_a_pause "S8" [Native] [];
         steering::S8_queue_zero_has_its_workers_back_after_a_pause "S8" [Native] [];
         steering::S8_close_does_not_end_the_pause "S8" [Native] [];
         steering::S8_shutdown_ends_the_pause "S8" [Native] [];

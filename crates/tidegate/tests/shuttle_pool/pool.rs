@@ -269,6 +269,25 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    a_pause_comes_after_a_task_that_was_handed_over {
+        let pool = pool(2, 0).build().unwrap();
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.pause();
+                pool.resume();
+                pool.pause();
+            })
+        };
+        // Whichever worker is woken for it, and whether or not that one has announced itself.
+        let task = pool.try_submit(|| 1);
+        other.join().unwrap();
+        if let Ok(task) = task {
+            assert_eq!(task.wait().unwrap(), 1);
+        }
+        finish(&pool, Shutdown::light());
+    }
+
     pause_and_shutdown {
         let pool = pool(1, 2).build().unwrap();
         let handle = pool.submit(|| 1).unwrap();
