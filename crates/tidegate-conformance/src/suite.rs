@@ -137,6 +137,8 @@ macro_rules! for_each_test {
         outcomes::O1_row_cancelled_in_the_queue "O1" [Cancel] [];
         outcomes::O1_row_cancelled_while_running "O1" [Cancel] [];
         outcomes::O1_row_cancelled_names_its_cause "O1" [Native] [];
+        outcomes::O1_a_parent_cancels_what_a_dropped_child_was_given_to "O1" [Native] [];
+        outcomes::O1_a_parent_is_cancelled_as_its_child_is_dropped "O1" [Native] [];
         outcomes::O1_row_evicted_never_ran "O1" [Native] [];
         outcomes::O1_row_abandoned_may_still_run "O1" [Native] [];
         outcomes::O1_captures_are_gone_before_the_outcome_shows "O1" [] [85];
@@ -357,6 +359,7 @@ macro_rules! for_each_test {
         shutdown_calls::S2_a_stronger_mode_escalates "S2" [Native] [];
         shutdown_calls::S2_a_weaker_mode_changes_nothing "S2" [Native] [];
         shutdown_calls::S2_a_token_tells_that_the_pool_closes "S2" [Native] [];
+        shutdown_calls::S2_a_pool_that_closes_cancels_tasks_of_another "S2" [Native] [];
         shutdown_calls::S2_from_async_code "S2" [Native] [];
         shutdown_calls::S2_async_inside_a_task_is_an_error "S2" [Native] [];
         shutdown_calls::S3_a_parent_token_is_hard_by_default "S3" [Native] [];
@@ -424,6 +427,7 @@ macro_rules! for_each_test {
         steering::S8_queued_tasks_can_be_cancelled_while_paused "S8" [Native] [];
         steering::S8_a_waiter_inside_may_run_its_own_target "S8" [Native] [];
         steering::S8_queue_zero_has_no_idle_worker_while_paused "S8" [Native] [];
+        steering::S8_queue_zero_runs_what_it_accepted_before_a_pause "S8" [Native] [];
         steering::S8_queue_zero_has_its_workers_back_after_a_pause "S8" [Native] [];
         steering::S8_close_does_not_end_the_pause "S8" [Native] [];
         steering::S8_shutdown_ends_the_pause "S8" [Native] [];

@@ -215,10 +215,17 @@ impl Core {
         self.pace.is_short() && !self.lot.all_asleep(self.live() as u64)
     }
 
+    /// S8: what is queued waits for the end of a pause. A ticket of a `queue(0)` pool was granted
+    /// for a worker that waited for it: a pause that came later does not strand it.
+    #[inline(always)]
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.flags.load(SeqCst) & PAUSED != 0 && self.queue.bound() != 0
+    }
+
     /// A wake-up costs a hundred short tasks: if somebody is at work, give it a moment.
     #[cold]
     fn wake_for_task(&self) {
-        if self.flags.load(SeqCst) & PAUSED != 0 && self.queue.bound() != 0 {
+        if self.is_held_back() {
             return;
         }
         // Past what was published so far, ours included.
@@ -252,8 +259,7 @@ impl Core {
             return; // all of them were taken
         }
         self.task_added();
-        let paused = self.flags.load(SeqCst) & PAUSED != 0;
-        if !paused && self.queue.looks_nonempty() && !self.one_is_enough() {
+        if !self.is_held_back() && self.queue.looks_nonempty() && !self.one_is_enough() {
             self.lot.wake_another();
         }
     }

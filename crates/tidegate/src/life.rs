@@ -216,21 +216,30 @@ impl CellRef {
     /// None: not running, or told already.
     pub(crate) fn request_stop(self, cause: Cause, now: u64) -> Option<bool> {
         let cell = self.cell();
-        let mut seen = cell.word.load(SeqCst);
+        let mut stamped = false;
         loop {
+            // Before the word: as long as this life goes on, the stamp is not of a later one.
+            let found = cell.stopped_at.load(SeqCst);
+            let seen = cell.word.load(SeqCst);
             if !self.is_mine(seen) || seen & PHASE != RUNNING || seen & STOP != 0 {
+                // Unless another request relies on it: a life to come would take it for its own.
+                if stamped && !(self.is_mine(seen) && seen & STOP != 0) {
+                    let _ = cell.stopped_at.compare_exchange(self.stamp(now), 0, SeqCst, Relaxed);
+                }
                 return None;
             }
-            // Before STOP is visible, so that whoever sees STOP finds a time. A requester
-            // that comes too late for its life leaves a stamp that the next one replaces.
-            let found = cell.stopped_at.load(SeqCst);
-            if found & STAMP_TAG != self.generation & STAMP_TAG || found == 0 {
-                let _ = cell.stopped_at.compare_exchange(found, self.stamp(now), SeqCst, SeqCst);
+            // Before STOP is visible, so that whoever sees STOP finds a time. A request that
+            // comes too late for its life may leave its own there in passing: not for long.
+            if found == 0 || found & STAMP_TAG != self.generation & STAMP_TAG {
+                let swap = cell.stopped_at.compare_exchange(found, self.stamp(now), SeqCst, SeqCst);
+                if swap.is_err() {
+                    continue;
+                }
+                stamped = true;
             }
             let next = seen | STOP | u64::from(cause.to_bits()) << CAUSE_SHIFT;
-            match cell.word.compare_exchange(seen, next, SeqCst, Acquire) {
-                Ok(_) => return Some(seen & TOKEN != 0),
-                Err(now) => seen = now,
+            if cell.word.compare_exchange(seen, next, SeqCst, Acquire).is_ok() {
+                return Some(seen & TOKEN != 0);
             }
         }
     }

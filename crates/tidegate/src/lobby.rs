@@ -147,6 +147,23 @@ impl Lobby {
         is_future && (!alone || queue.is_reserved())
     }
 
+    /// As `wake_first`, for who must not run user code. True: the first is a future, and is to be
+    /// woken by somebody else.
+    #[cfg_attr(tidegate_loom, allow(dead_code))]
+    pub(crate) fn wake_first_thread(&self) -> bool {
+        if self.waiting.load(SeqCst) == 0 {
+            return false;
+        }
+        // Not even cloned: to drop the last of a waker is user code.
+        let parker = match self.line.lock().first() {
+            Some(Who::Future(_)) => return true,
+            Some(Who::Thread(parker)) => Some(Arc::clone(parker)),
+            None => None,
+        };
+        self.wake(parker.map(Who::Thread));
+        false
+    }
+
     /// The supervisor is to look at that time. True: it must be woken for that.
     pub(crate) fn mind_the_turn(&self, at: Ticks) -> bool {
         at.0 < self.turn_at.load(SeqCst) && at.0 < self.turn_at.fetch_min(at.0, SeqCst)
@@ -356,5 +373,39 @@ pub(crate) fn insist(queue: &Queue, since: &mut Option<u64>) {
     let since = *since.get_or_insert_with(|| queue.tickets());
     if queue.tickets() - since >= queue.bound().max(1) {
         queue.reserve(true);
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_future_that_is_first_is_left_to_somebody_else() {
+        let (lobby, queue) = (Lobby::new(), Queue::new(1, 1));
+        assert!(!lobby.wake_first_thread(), "nobody waits");
+        let (woken, parker) = (Arc::new(Woken::default()), Parker::new());
+        let first = lobby.join_future(&Waker::from(Arc::clone(&woken)));
+        lobby.join(Who::Thread(Arc::clone(&parker)));
+        assert!(lobby.wake_first_thread(), "a future is first");
+        assert!(!woken.0.load(SeqCst), "its waker was run");
+        lobby.wake_first(&queue);
+        assert!(woken.0.load(SeqCst));
+        lobby.leave(first, &queue);
+        let clock = Clock::system();
+        assert!(parker.park_until(&clock, clock.now()), "it was told that it is the first");
+        assert!(!lobby.wake_first_thread(), "a thread is first");
+        assert!(parker.park_until(&clock, clock.now()), "it was told of room");
     }
 }

@@ -123,6 +123,18 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     catch(f).map_err(|(payload, backtrace)| Panic::new(payload, backtrace))
 }
 
+/// For several pieces of work inside one [`quietly`]: a panic of the next one has no backtrace
+/// of those before. Nothing to do unless [`is_captured`].
+#[cold]
+pub(crate) fn begin_next() {
+    drop(capture::put(None));
+}
+
+/// Whether panics have backtraces.
+pub(crate) fn is_captured() -> bool {
+    capture::wanted()
+}
+
 /// Drops `value`; true if that panicked.
 #[inline]
 pub(crate) fn drop_quietly<T>(value: T) -> bool {
@@ -234,7 +246,7 @@ mod capture {
     }
 
     // `try_with`: user code may panic while thread-locals are being destroyed.
-    fn put(backtrace: Option<Box<Backtrace>>) -> Option<Box<Backtrace>> {
+    pub(super) fn put(backtrace: Option<Box<Backtrace>>) -> Option<Box<Backtrace>> {
         LATEST.try_with(|latest| latest.replace(backtrace)).ok().flatten()
     }
 }

@@ -16,7 +16,7 @@ use crate::fences::Fences;
 use crate::frames;
 use crate::job::WithCx;
 use crate::life::CellRef;
-use crate::panics::{Panic, quietly};
+use crate::panics::{self, Panic, quietly};
 use crate::pool::Pool;
 use crate::ranges::Ranges;
 use crate::refused::{HOLDS_UP_A_RUNTIME, Reason};
@@ -260,7 +260,15 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
         // Items share one catch as long as none panics, and a run is noted at its end: an item
         // costs hardly more than its call.
         loop {
-            match quietly(|| self.run_items(me, &stopping, &mut first, &mut ended.filled)) {
+            let filled = &mut ended.filled;
+            let run = || match panics::is_captured() {
+                false => self.run_items(me, &stopping, &mut first, filled, self.f),
+                true => self.run_items(me, &stopping, &mut first, filled, |item| {
+                    panics::begin_next();
+                    (self.f)(item)
+                }),
+            };
+            match quietly(run) {
                 Ok(end) => {
                     ended.filled.push(first..end);
                     break;
@@ -297,8 +305,9 @@ impl<I: Sync, T: Send, F: Fn(&I) -> T + Sync> Sharing<'_, I, T, F> {
         stopping: impl Fn() -> bool,
         first: &mut u32,
         filled: &mut Vec<Range<u32>>,
+        f: impl Fn(&I) -> T,
     ) -> u32 {
-        let (items, f, places) = (self.items, self.f, self.places.0);
+        let (items, places) = (self.items, self.places.0);
         let mut hand = self.ranges.hand(me);
         let mut end = hand.next();
         while !stopping()
@@ -365,6 +374,26 @@ mod tests {
 
     /// What takes longer than this will not come any more.
     const HANG: Duration = Duration::from_secs(20);
+
+    /// Items share one catch.
+    #[test]
+    fn the_panic_of_an_item_has_no_backtrace_of_the_item_before()
+    -> Result<(), Box<dyn std::error::Error>> {
+        crate::capture_backtraces();
+        let pool = Pool::builder("traced").workers(1).build()?;
+        let error = pool
+            .map_slice(&[0, 1, 2], |item| match item {
+                0 => drop(std::panic::catch_unwind(|| panic!("caught by the item itself"))),
+                1 => std::panic::resume_unwind(Box::new("no hook, no backtrace")),
+                _ => (),
+            })
+            .unwrap_err();
+        let [(1, panic)] = &error.panics[..] else { panic!("{error:?}") };
+        assert_eq!(panic.message(), "no hook, no backtrace");
+        assert!(panic.backtrace().is_none(), "it is that of item 0");
+        pool.shutdown(Shutdown::default())?;
+        Ok(())
+    }
 
     /// Nothing can be taken over then, so who is inside must begin all that nobody else can.
     #[test]

@@ -164,14 +164,11 @@ impl Core {
                 expired.push(cell);
             }
         });
-        // Wakers are user code. One that joins later looks for itself.
-        let futures_wait = self.lobby.has_futures();
         for cell in expired {
             if cell.claim_queued(Cause::Timeout).is_some() {
                 self.queue.give_credit();
-                match futures_wait {
-                    true => chores.push(Chore::RoomIsFree),
-                    false => self.room_is_free(),
+                if self.lobby.wake_first_thread() {
+                    chores.push(Chore::RoomIsFree);
                 }
                 let kind = Kind::TimedOutInQueue;
                 chores.push(Chore::Unstarted(Item::Cell(cell), kind, Cause::Timeout));

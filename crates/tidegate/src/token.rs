@@ -108,6 +108,8 @@ impl Token {
     }
 
     /// A token that is cancelled with this one, and can be cancelled alone.
+    ///
+    /// Dropped, it leaves the tasks that it was given to to this one.
     pub fn child(&self) -> Token {
         // Two steps would let a cancel slip between them; `new_cyclic` gives us the weak
         // reference to register before the node exists.
@@ -227,16 +229,39 @@ impl Node {
         };
         drop(old); // a user's waker: outside the lock
     }
+
+    /// Cancels the tasks of a child that is gone from now on, or at once if it is cancelled.
+    fn adopt(&self, mut tasks: Vec<(CellRef, Cause)>) {
+        tasks.retain(|(cell, _)| cell.is_open());
+        if tasks.is_empty() {
+            return;
+        }
+        let mut listeners = self.listeners.lock();
+        // Under the lock: as in `add`.
+        if !self.cancelled.load(SeqCst) {
+            tasks.drain(..).for_each(|(cell, cause)| listeners.tasks.add(cell, cause));
+        }
+        drop(listeners);
+        cancel_tasks(tasks);
+    }
+
+    /// What one that goes leaves behind, and to whom, if it has a parent.
+    fn heritage(&mut self) -> Option<(Arc<Node>, usize, Vec<(CellRef, Cause)>)> {
+        let (parent, key) = self.parent.take()?;
+        Some((parent, key, std::mem::take(&mut self.listeners.lock().tasks.list)))
+    }
 }
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let mut above = self.parent.take();
-        while let Some((parent, key)) = above {
+        let mut heritage = self.heritage();
+        while let Some((parent, key, tasks)) = heritage {
             parent.remove(key);
+            // A task outlives the token that it was given, and still hears those above it.
+            parent.adopt(tasks);
             // If we were the last to hold it, its own parent follows: here, not by
             // recursion, however long the chain is.
-            above = Arc::into_inner(parent).and_then(|mut node| node.parent.take());
+            heritage = Arc::into_inner(parent).and_then(|mut node| node.heritage());
         }
     }
 }
@@ -245,22 +270,14 @@ impl Drop for Node {
 fn cancel_all(node: Arc<Node>) {
     let mut todo = vec![node];
     while let Some(node) = todo.pop() {
-        let mut listeners = {
+        let listeners = {
             let mut listeners = node.listeners.lock();
             if node.cancelled.swap(true, SeqCst) {
                 continue;
             }
             std::mem::take(&mut *listeners)
         };
-        let tasks = &mut listeners.tasks.list;
-        // To ask for the pool of one that is over would find that of the cell's next life.
-        tasks.retain(|(cell, _)| cell.is_open());
-        // Queued tasks first, all of them: a worker that the stop of a running one sets free
-        // must not find one. Whether it is queued is decided by its claim, not by a look.
-        tasks.retain(|(cell, cause)| !settle::cancel_queued(*cell, *cause, Who::Watcher));
-        for (cell, cause) in tasks.drain(..) {
-            settle::cancel(cell, cause, Who::Watcher);
-        }
+        cancel_tasks(listeners.tasks.list);
         for listener in listeners.slots.into_iter().flatten() {
             match listener {
                 Listener::Waker(waker) => wake_quietly([waker]),
@@ -272,6 +289,17 @@ fn cancel_all(node: Arc<Node>) {
                 }
             }
         }
+    }
+}
+
+fn cancel_tasks(mut tasks: Vec<(CellRef, Cause)>) {
+    // To ask for the pool of one that is over would find that of the cell's next life.
+    tasks.retain(|(cell, _)| cell.is_open());
+    // Queued tasks first, all of them: a worker that the stop of a running one sets free
+    // must not find one. Whether it is queued is decided by its claim, not by a look.
+    tasks.retain(|(cell, cause)| !settle::cancel_queued(*cell, *cause, Who::Watcher));
+    for (cell, cause) in tasks {
+        settle::cancel(cell, cause, Who::Watcher);
     }
 }
 
@@ -357,6 +385,49 @@ mod tests {
         }
         gate.cancel();
         held.wait()?;
+        pool.shutdown(crate::Shutdown::default())?;
+        Ok(())
+    }
+
+    #[test]
+    fn hazard_52_children_leave_only_tasks_that_are_not_over()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let pool = crate::Pool::builder("tokens").workers(1).build()?;
+        let parent = Token::new();
+        for round in 0..1_000 {
+            let child = parent.child();
+            let task = pool.task("").cancel_with(&child).submit(|_| ())?;
+            if round % 2 == 0 {
+                drop(child); // its task may be over, or not
+                task.wait()?;
+            } else {
+                task.wait()?;
+                drop(child);
+            }
+            assert!(parent.listeners() <= FEW, "{} after {round}", parent.listeners());
+        }
+        pool.shutdown(crate::Shutdown::default())?;
+        Ok(())
+    }
+
+    /// As if its child had been about to go when it was cancelled.
+    #[test]
+    fn a_token_that_is_cancelled_cancels_what_a_child_leaves()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let pool = crate::Pool::builder("tokens").workers(1).build()?;
+        let (started, is_started) = std::sync::mpsc::channel();
+        let running = pool.task("").submit(move |cx| {
+            started.send(()).expect("the test waits for it");
+            cx.token().wait();
+        })?;
+        is_started.recv()?;
+        let queued = pool.submit(|| ())?;
+        let parent = Token::new();
+        parent.cancel();
+        let cells = [&running, &queued].into_iter().filter_map(|task| task.cell());
+        parent.node.adopt(cells.map(|cell| (cell, Cause::Token)).collect());
+        assert!(queued.wait().unwrap_err().is_cancelled());
+        running.wait()?; // it was told
         pool.shutdown(crate::Shutdown::default())?;
         Ok(())
     }

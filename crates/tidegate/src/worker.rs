@@ -208,13 +208,10 @@ impl Worker {
             }
             snooze(5); // whoever is about to publish it may need the core
         }
-        let hand_over = shift.hand_over;
-        if hand_over {
+        if shift.hand_over {
             shift.announce(core);
         }
-        // A ticket of a `queue(0)` pool belongs to a worker that waited for it: a
-        // pause that came later does not strand it.
-        let go = || hand_over || core.flags.load(Acquire) & PAUSED == 0;
+        let go = || !core.is_held_back();
         let taken = core.queue.take_if(shift.announced, go, CellRef::claim_start);
         let Some((item, ticket)) = taken else { return Step::Nothing };
         shift.announced = false;
@@ -348,7 +345,7 @@ impl Worker {
 
     /// There is something to take.
     pub(crate) fn is_workable(&self) -> bool {
-        self.core.flags.load(SeqCst) & PAUSED == 0 && self.core.queue.looks_nonempty()
+        !self.core.is_held_back() && self.core.queue.looks_nonempty()
     }
 
     /// It has to look at its orders, or a pause is over in which it went to rest.

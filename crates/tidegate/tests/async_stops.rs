@@ -128,6 +128,25 @@ impl SelfStop {
     }
 }
 
+#[test]
+fn a_parent_stops_a_future_whose_token_was_dropped() {
+    on_each(|| async {
+        let pool = quiet("orphans").workers(1).build_async().unwrap();
+        for depth in 1..4 {
+            let parent = Token::new();
+            let child = || (0..depth).fold(parent.clone(), |token, _| token.child());
+            let places = Places::default();
+            let future = places.endless();
+            let running = pool.task("t").cancel_with(&child()).submit(|_| future).await.unwrap();
+            places.until_polled().await;
+            let queued = pool.task("t").cancel_with(&child()).submit(|_| async {}).await.unwrap();
+            parent.cancel();
+            assert!(running.await.unwrap_err().is_cancelled());
+            assert!(queued.await.unwrap_err().is_cancelled());
+        }
+    });
+}
+
 /// A worker of the other flavour may begin it before whoever offers it has come to its token.
 #[test]
 fn a_future_that_cancels_its_token_in_its_first_poll_ends_at_its_first_await() {

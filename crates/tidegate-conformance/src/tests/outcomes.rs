@@ -8,8 +8,8 @@ use std::time::Duration;
 use tidegate::{Cause, Clock, Handle, OutcomeKind, TaskError, Token, WhenFull};
 
 use crate::kit::{
-    Gate, Tracked, deliberate_panic, eventually, idle, job, occupy, occupy_port, taken, task_error,
-    until_stopped, value,
+    Gate, Tracked, dawdle, deliberate_panic, eventually, idle, in_background, job, occupy,
+    occupy_port, taken, task_error, until_stopped, value,
 };
 use crate::{Ctx, Ending, How};
 
@@ -74,6 +74,46 @@ pub(crate) fn O1_row_cancelled_names_its_cause(cx: &Ctx) {
     assert_eq!(cause(by_id), Some(Cause::Handle));
     assert!(!pool.cancel_task(dropped_id), "the guard's drop has cancelled it already");
     eventually("all four are counted", || pool.snapshot().cancelled == 4);
+    busy.open();
+}
+
+pub(crate) fn O1_a_parent_cancels_what_a_dropped_child_was_given_to(cx: &Ctx) {
+    for (dropped, held) in [(1, false), (1, true), (2, false), (2, true), (3, false)] {
+        let pool = cx.builder().queue(10).build().expect("the pool starts");
+        let parent = Token::new();
+        let top = if held { parent.child() } else { parent.clone() };
+        let child = || (0..dropped).fold(top.clone(), |token, _| token.child());
+        let (busy, gate) = (occupy(&pool, cx.workers() - 1), Gate::new());
+        let passage = gate.passage();
+        let told = pool
+            .task("")
+            .cancel_with(&child())
+            .submit(move |task| !passage.enter_unless(|| task.stopping()))
+            .expect("there is room");
+        gate.wait_until_entered(1);
+        let queued = pool.task("").cancel_with(&child()).submit(|_| ()).expect("there is room");
+        parent.cancel();
+        eventually("both settle", || told.is_settled() && queued.is_settled());
+        assert!(value(told), "{dropped} dropped: it runs and was not told");
+        assert_eq!(task_error(queued).cause(), Some(Cause::Token), "{dropped} dropped");
+        busy.open();
+    }
+}
+
+pub(crate) fn O1_a_parent_is_cancelled_as_its_child_is_dropped(cx: &Ctx) {
+    let pool = cx.builder().queue(10).build().expect("the pool starts");
+    let busy = occupy(&pool, cx.workers());
+    for round in 0..500 {
+        let parent = Token::new();
+        let child = parent.child().child();
+        let task = pool.task("").cancel_with(&child).submit(|_| ()).expect("there is room");
+        let dropping = in_background(move || drop(child));
+        dawdle(round % 64);
+        parent.cancel();
+        dropping.join();
+        eventually("it settles", || task.is_settled());
+        assert!(task_error(task).is_cancelled(), "round {round}");
+    }
     busy.open();
 }
 

@@ -48,6 +48,18 @@ pub(crate) fn S2_every_caller_gets_the_same_report(cx: &Ctx) {
     }
 }
 
+pub(crate) fn S2_a_pool_that_closes_cancels_tasks_of_another(cx: &Ctx) {
+    let producer = cx.builder().build().expect("the pool starts");
+    let consumer = cx.builder().queue(10).build().expect("the pool starts");
+    let busy = occupy(&consumer, cx.workers());
+    let task = consumer.task("").cancel_with(&producer.closed()).submit(|_| ());
+    let task = task.expect("there is room");
+    producer.close();
+    eventually("it settles", || task.is_settled());
+    assert!(task_error(task).is_cancelled());
+    busy.open();
+}
+
 pub(crate) fn S2_a_token_tells_that_the_pool_closes(cx: &Ctx) {
     type End = fn(Pool, &Token);
     let ends: [End; 4] = [

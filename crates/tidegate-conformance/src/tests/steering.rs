@@ -255,6 +255,18 @@ pub(crate) fn S8_queue_zero_has_no_idle_worker_while_paused(cx: &Ctx) {
     occupy(&pool, cx.workers()).open();
 }
 
+pub(crate) fn S8_queue_zero_runs_what_it_accepted_before_a_pause(cx: &Ctx) {
+    let pool = cx.builder().queue(0).build().expect("the pool starts");
+    for round in 0..300 {
+        // Whoever is woken for it finds the pool paused.
+        let accepted = pool.submit(move || round).expect("a worker is waited for");
+        pool.pause();
+        eventually("it was handed over, and runs", || accepted.is_settled());
+        assert_eq!(value(accepted), round);
+        pool.resume();
+    }
+}
+
 pub(crate) fn S8_queue_zero_has_its_workers_back_after_a_pause(cx: &Ctx) {
     let pool = cx.builder().queue(0).build().expect("the pool starts");
     let gate = occupy(&pool, cx.workers());

@@ -141,11 +141,35 @@ fn finish_and_two_stop_requests_agree() {
         match won {
             None => seen.met("not told"),
             Some(Cause::Handle) => seen.met("told by the handle"),
-            Some(_) => {
-                seen.met("told by the token");
-                assert_ne!(life.told_at(), 0);
-            }
+            Some(_) => seen.met("told by the token"),
         }
+        assert_eq!(life.told_at() == 0, won.is_none(), "a time without a stop, or the reverse");
+    });
+}
+
+/// A request that is too late for its life leaves no time behind: a later life whose number ends
+/// alike would take it for its own. Nor does it change the time of the next one.
+#[test]
+fn a_late_stop_request_leaves_no_time_behind() {
+    explore(&["told in time", "too late"], |seen| {
+        let (_cell, old) = running(false);
+        let new = CellRef::from_parts(old.address(), old.generation() + 1);
+        let (told, told_before) = together!(
+            [] old.request_stop(Cause::Handle, 5_000).is_some(),
+            [] {
+                let won = old.claim_running().unwrap();
+                assert!(matches!(old.publish(Kind::Completed), Published::Unclaimed));
+                old.retire();
+                fill(new, "", false);
+                assert!(new.claim_start());
+                new.request_stop(Cause::Handle, 7_000).unwrap();
+                assert_eq!(new.told_at(), 7_000, "not when it was told");
+                won.stop_cause().is_some()
+            },
+        );
+        assert_eq!(told, told_before, "the request and the end disagree");
+        seen.met(if told { "told in time" } else { "too late" });
+        assert_eq!(new.told_at(), 7_000, "the old reference got at the new life");
     });
 }
 

@@ -22,7 +22,7 @@ use tokio::time::Sleep;
 use super::worker::{AsyncWorker, Blocking};
 use crate::away_watch::AwayWatch;
 use crate::clock::Ticks;
-use crate::core::{Core, Ending, PAUSED};
+use crate::core::{Core, Ending};
 use crate::frames;
 use crate::line::WorkerLine;
 use crate::parker::Parker;
@@ -262,8 +262,7 @@ impl Runtime {
 
     /// R7: wakes who is away if tasks wait for it. When to look again, in real time.
     fn watch_away(&self, core: &Core) -> Ticks {
-        let is_paused = || core.flags.load(SeqCst) & PAUSED != 0;
-        let head = || core.queue.looks_nonempty() && !is_paused();
+        let head = || core.queue.looks_nonempty() && !core.is_held_back();
         let (stands, again) = self.away.look(
             core.real_time.now(),
             || head().then(|| core.queue.head()),

@@ -269,6 +269,25 @@ scenarios! {
         finish(&pool, Shutdown::light());
     }
 
+    a_pause_comes_after_a_task_that_was_handed_over {
+        let pool = pool(2, 0).build().unwrap();
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.pause();
+                pool.resume();
+                pool.pause();
+            })
+        };
+        // Whichever worker is woken for it, and whether or not that one has announced itself.
+        let task = pool.try_submit(|| 1);
+        other.join().unwrap();
+        if let Ok(task) = task {
+            assert_eq!(task.wait().unwrap(), 1);
+        }
+        finish(&pool, Shutdown::light());
+    }
+
     pause_and_shutdown {
         let pool = pool(1, 2).build().unwrap();
         let handle = pool.submit(|| 1).unwrap();
@@ -399,6 +418,18 @@ scenarios! {
             Err(refused) => assert_eq!(refused.reason(), Reason::Cancelled),
         }
         canceller.join().unwrap();
+        finish(&pool, Shutdown::light());
+    }
+
+    a_child_goes_as_its_parent_is_cancelled {
+        let pool = pool(1, 2).build().unwrap();
+        let parent = Token::new();
+        let child = parent.child();
+        let task = pool.task("").cancel_with(&child).submit(|cx| cx.token().wait()).unwrap();
+        let dropper = thread::spawn(move || drop(child));
+        parent.cancel();
+        assert!(task.wait().err().is_none_or(|error| error.is_cancelled()));
+        dropper.join().unwrap();
         finish(&pool, Shutdown::light());
     }
 
