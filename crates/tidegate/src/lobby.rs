@@ -15,6 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::clock::{Clock, Ticks};
+use crate::panics::drop_quietly;
 use crate::parker::Parker;
 use crate::queue::{NoRoom, Queue, Standing};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -286,15 +287,21 @@ impl Lobby {
     }
 
     /// A future queues up.
-    pub(crate) fn join_future(&self, waker: &Waker) -> u64 {
-        self.join(Who::Future(Arc::new(waker.clone())))
+    pub(crate) fn join_future(&self, waker: Arc<Waker>) -> u64 {
+        self.join(Who::Future(waker))
     }
 
     /// It is polled by somebody else.
-    pub(crate) fn update(&self, number: u64, waker: &Waker) {
-        let who = Who::Future(Arc::new(waker.clone()));
-        let old = self.line.lock().replace(number, who);
-        drop(old); // a waker is user code
+    pub(crate) fn update(&self, number: u64, waker: Arc<Waker>) {
+        let old = self.line.lock().replace(number, Who::Future(waker));
+        self.forget(old);
+    }
+
+    /// Drops a waker, or who has one: user code, which may panic (O5).
+    pub(crate) fn forget<T>(&self, waker: T) {
+        if drop_quietly(waker) {
+            self.waker_panics.fetch_add(1, Relaxed);
+        }
     }
 
     /// As `has_turn`, for a future: if it is not the first, it may once. The next time that
@@ -342,7 +349,7 @@ impl Lobby {
             (next, gone)
         };
         self.wake(next);
-        drop(gone); // a waker is user code
+        self.forget(gone);
     }
 }
 

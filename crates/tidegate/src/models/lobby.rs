@@ -55,7 +55,7 @@ struct InLine {
 impl InLine {
     fn join(hall: &Hall) -> InLine {
         let told = Parker::new();
-        let place = hall.lobby.join_future(&Waker::from(Arc::clone(&told)));
+        let place = hall.lobby.join_future(Arc::new(Waker::from(Arc::clone(&told))));
         InLine { place, told }
     }
 
