@@ -112,7 +112,7 @@ impl Core {
         let reaping = !self.reaper.lock().is_idle();
         self.relieve_reaper(self.real_time.now(), false);
         self.join_leaving();
-        let mut nap = self.try_to_end(now)?;
+        let mut nap = self.try_to_end(now, stuck != Ticks::NEVER)?;
         if nap.really != Ticks::NEVER {
             return Ok(nap); // the last call
         }
@@ -224,9 +224,9 @@ impl Core {
         let grace = self.config.grace;
         let futures = self.driver.is_async().then(|| self.real_time.now());
         let mut stuck_at = Ticks::NEVER;
-        let (closing, told_running) = {
+        let (closing, told_running, last_call) = {
             let control = self.control.lock();
-            (control.closing, control.told_running)
+            (control.closing, control.told_running, control.last_call.unwrap_or(Ticks::NEVER))
         };
         // Under Hard everybody's grace began with it, also for a task that was told a
         // moment later because destructors ran first.
@@ -262,7 +262,8 @@ impl Core {
                         let id = settle::task_id(cell);
                         let since = *known.get(&id).unwrap_or(&real_now);
                         noted.insert(id, since);
-                        let due = line.patience_ends(grace, since);
+                        // Hard ends whoever still waits for its turn.
+                        let due = line.patience_ends(grace, since).min(last_call);
                         if due > real_now {
                             stuck_at = stuck_at.min(due);
                             continue;
@@ -316,6 +317,9 @@ impl Core {
         }
         (next, stuck_at)
     }
+        if last_call != Ticks::NEVER && !chores.is_empty() {
+            self.put_off_the_end(); // the report counts them
+        }
 
     /// V3: looks at polls that have no date. When to look again, in real time.
     fn watch_polls(&self) -> Ticks {
