@@ -135,7 +135,7 @@ impl Core {
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),
-            lobby: Lobby::by(&config.clock),
+            lobby: Lobby::new(),
             alarms: Alarms::default(),
             ledger: Ledger::default(),
             times: Times::default(),
@@ -284,7 +284,8 @@ impl Core {
     #[cold]
     pub(crate) fn mind_the_turn(&self) {
         const TURN: std::time::Duration = std::time::Duration::from_millis(2);
-        if self.lobby.mind_the_turn(self.clock.now().after(TURN)) {
+        let clocks = [&self.clock, &self.real_time];
+        if self.lobby.mind_the_turn(clocks.map(|clock| clock.now().after(TURN))) {
             self.wake_supervisor();
         }
     }

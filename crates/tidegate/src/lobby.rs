@@ -49,10 +49,9 @@ pub(crate) struct Lobby {
     /// There may be room that the first in line, a future, was not told of. Then the supervisor
     /// will look, or the reaper is about to tell it.
     untold: AtomicBool,
-    /// When the supervisor looks whether somebody has to be told.
-    turn_at: AtomicU64,
-    /// Under a clock that may stand still nobody would: then futures are told at once.
-    tells_at_once: bool,
+    /// When the supervisor looks whether somebody has to be told: by the pool's clock, and in real
+    /// time in case that stands still.
+    turn_at: [AtomicU64; 2],
 }
 
 /// Why a wait for room ended.
@@ -73,14 +72,8 @@ impl Lobby {
             told_futures: AtomicU64::new(0),
             waker_panics: AtomicU64::new(0),
             untold: AtomicBool::new(false),
-            turn_at: AtomicU64::new(u64::MAX),
-            tells_at_once: false,
+            turn_at: [(); 2].map(|()| AtomicU64::new(u64::MAX)),
         }
-    }
-
-    /// For a pool that goes by that clock.
-    pub(crate) fn by(clock: &Clock) -> Self {
-        Lobby { tells_at_once: clock.is_manual(), ..Lobby::new() }
     }
 
     pub(crate) fn told_futures(&self) -> u64 {
@@ -123,7 +116,7 @@ impl Lobby {
         let bound = queue.bound();
         let worth_it =
             bound < HYSTERESIS_FROM || (queue.head() & 31 == 0 && queue.room() >= bound / 2);
-        if worth_it || self.tells_at_once && self.has_futures() {
+        if worth_it {
             return self.wake_first(queue);
         }
         // A future can't nap: if takers leave it at that, the supervisor tells it.
@@ -148,19 +141,22 @@ impl Lobby {
         is_future && (!alone || queue.is_reserved())
     }
 
-    /// The supervisor is to look at that time. True: it must be woken for that.
-    pub(crate) fn mind_the_turn(&self, at: Ticks) -> bool {
-        at.0 < self.turn_at.load(SeqCst) && at.0 < self.turn_at.fetch_min(at.0, SeqCst)
+    /// The supervisor is to look at one of these times. True: it must be woken for that.
+    pub(crate) fn mind_the_turn(&self, times: [Ticks; 2]) -> bool {
+        let is_sooner = |turn_at: &AtomicU64, at: Ticks| {
+            at.0 < turn_at.load(SeqCst) && at.0 < turn_at.fetch_min(at.0, SeqCst)
+        };
+        is_sooner(&self.turn_at[0], times[0]) | is_sooner(&self.turn_at[1], times[1])
     }
 
     /// Whether somebody is to be told of room now (`pass_on`); if not yet, when to look.
-    pub(crate) fn turn_is_due(&self, now: Ticks, queue: &Queue) -> Result<bool, Ticks> {
-        let at = Ticks(self.turn_at.load(SeqCst));
-        if now < at {
+    pub(crate) fn turn_is_due(&self, now: [Ticks; 2], queue: &Queue) -> Result<bool, [Ticks; 2]> {
+        let at = [0, 1].map(|clock| Ticks(self.turn_at[clock].load(SeqCst)));
+        if now[0] < at[0] && now[1] < at[1] {
             return Err(at);
         }
         // Then the look: who makes room later says so again.
-        self.turn_at.store(u64::MAX, SeqCst);
+        self.turn_at.iter().for_each(|at| at.store(u64::MAX, SeqCst));
         let is_due = || self.has_futures() && queue.room() > 0;
         if is_due() {
             return Ok(true); // `untold` stays until `pass_on`
