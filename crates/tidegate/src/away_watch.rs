@@ -26,29 +26,46 @@ const LOOK: Duration = Duration::from_micros(500);
 const EMPTY_LOOKS: u32 = 20;
 const RAREST: u32 = 6;
 
+/// After that many looks at a task that nobody comes for they are not rarer still: somebody else may
+/// get stuck next.
+const RAREST_IN_VAIN: u32 = 4;
+
 /// No task is the next one.
 const NONE: u64 = u64::MAX;
+/// In the upper half of the number of those away: somebody has left.
+const LEFT: u64 = 1 << 32;
 
 #[derive(Debug)]
 pub(crate) struct AwayWatch {
-    away: AtomicU32,
+    /// How many are; how often somebody has left is in the upper half.
+    away: AtomicU64,
     /// When the watch looks, in real time.
     at: AtomicU64,
-    /// Where the queue was at its last look, or NONE; how many have found it empty since it was
-    /// not. The watch's own.
+    /// What it saw at its last look: where the queue was, or NONE, and `away`. Its own, as are the
+    /// next two.
     head: AtomicU64,
+    seen: AtomicU64,
+    /// How many looks have found the queue empty since it was not; and how many the same task, and
+    /// nobody who has come back since.
     empty: AtomicU32,
+    in_vain: AtomicU32,
 }
 
 impl AwayWatch {
     pub(crate) fn new() -> AwayWatch {
-        let (away, empty) = (AtomicU32::new(0), AtomicU32::new(0));
-        AwayWatch { away, empty, at: AtomicU64::new(u64::MAX), head: AtomicU64::new(NONE) }
+        AwayWatch {
+            away: AtomicU64::new(0),
+            at: AtomicU64::new(u64::MAX),
+            head: AtomicU64::new(NONE),
+            seen: AtomicU64::new(0),
+            empty: AtomicU32::new(0),
+            in_vain: AtomicU32::new(0),
+        }
     }
 
     /// A worker lets others go on. True: the watch must be woken.
     pub(crate) fn leave(&self, real_now: impl FnOnce() -> Ticks) -> bool {
-        self.away.fetch_add(1, SeqCst);
+        self.away.fetch_add(LEFT | 1, SeqCst);
         self.at.load(SeqCst) == u64::MAX
             && self.at.fetch_min(real_now().after(LOOK).0, SeqCst) == u64::MAX
     }
@@ -71,18 +88,28 @@ impl AwayWatch {
             return (false, at);
         }
         self.at.swap(u64::MAX, SeqCst);
-        if self.away.load(SeqCst) == 0 {
+        let away = self.away.load(SeqCst);
+        if away % LEFT == 0 {
             self.empty.store(0, Relaxed);
             return (false, Ticks::NEVER); // who leaves after that says so
         }
         let (last, head) = (self.head.load(Relaxed), head());
-        let empty = head.map_or(self.empty.load(Relaxed).saturating_add(1), |_| 0);
+        let is_as_before = head == Some(last) && self.seen.load(Relaxed) == away;
+        let more = |count: &AtomicU32, is_one: bool| {
+            let count_now = if is_one { count.load(Relaxed).saturating_add(1) } else { 0 };
+            count.store(count_now, Relaxed);
+            count_now
+        };
+        let (empty, in_vain) =
+            (more(&self.empty, head.is_none()), more(&self.in_vain, is_as_before));
         self.head.store(head.unwrap_or(NONE), Relaxed);
-        self.empty.store(empty, Relaxed);
-        let again = real_now.after(LOOK * (1 << (empty / EMPTY_LOOKS).min(RAREST)));
+        self.seen.store(away, Relaxed);
+        let rarer = (empty / EMPTY_LOOKS).min(RAREST).max(in_vain.min(RAREST_IN_VAIN));
+        let again = real_now.after(LOOK * (1 << rarer));
         self.at.fetch_min(again.0, SeqCst);
         let stands = head.is_some_and(|head| head == last || last != NONE && is_searched());
-        (stands || empty == EMPTY_LOOKS, again)
+        // Once is enough: the next thread of the runtime that is free comes to whom it woke.
+        (stands && in_vain < 2 || empty == EMPTY_LOOKS, again)
     }
 }
 
@@ -100,7 +127,7 @@ mod tests {
         let look = |(n, (head, searched)): (usize, &(Option<u64>, bool))| {
             let now = STEP * (n as u64 + 1);
             let (wake, again) = watch.look(Ticks(now), || *head, || *searched);
-            assert_eq!(again, Ticks(now + STEP));
+            assert!(again <= Ticks(now + STEP * 16), "{again:?} after {now}");
             wake
         };
         seen.iter().enumerate().map(look).collect()
@@ -109,7 +136,7 @@ mod tests {
     #[test]
     fn r7_who_is_away_is_woken_once_the_queue_stands_still() {
         let heads = [5, 6, 6, 6, 7].map(|head| (Some(head), false));
-        assert_eq!(looks(&heads), [false, false, true, true, false]);
+        assert_eq!(looks(&heads), [false, false, true, false, false], "once");
         assert_eq!(looks(&[(Some(7), false), (None, false), (Some(7), false)]), [false; 3]);
     }
 
@@ -118,6 +145,25 @@ mod tests {
         let heads = [5, 6, 7].map(|head| (Some(head), true));
         assert_eq!(looks(&heads), [false, true, true]);
         assert_eq!(looks(&[(None, true), (Some(6), true), (None, true)]), [false; 3]);
+    }
+
+    #[test]
+    fn the_watch_looks_ever_more_seldom_at_a_task_that_nobody_comes_for() {
+        let watch = AwayWatch::new();
+        assert!(watch.leave(|| Ticks(0)));
+        let look = |now, head| watch.look(Ticks(now), || Some(head), || true);
+        let (mut now, mut looks, mut woken) = (STEP, 0, 0);
+        while now < 2_000_000_000 {
+            let (wake, again) = look(now, 5);
+            (now, looks, woken) = (again.0, looks + 1, woken + u32::from(wake));
+        }
+        assert_eq!(woken, 1);
+        assert!((200..300).contains(&looks), "{looks} in two seconds");
+        // Somebody comes back, and leaves again: another look may help.
+        watch.come_back();
+        watch.leave(|| Ticks(now));
+        assert_eq!(look(now, 5), (true, Ticks(now + STEP)));
+        assert_eq!(look(now + STEP, 6), (true, Ticks(now + 2 * STEP)), "there is another task");
     }
 
     #[test]
