@@ -6,11 +6,13 @@
 //! return for long. The supervisor may be behind that, too. So the watch looks, which is a thread
 //! of ours, as long as somebody is away; and those are woken, for another thread of the runtime,
 //! if the queue stands still, or if tasks wait although somebody searches: others may get on, but
-//! no submit wakes one more meanwhile.
+//! no submit wakes one more meanwhile. So is one more if submits count on a worker that was woken and
+//! has not come: that may be next on the thread of the very future that woke it.
 //!
 //! ```text
 //!  worker:  counts itself among those away, then reads `at`      one of the two
 //!  watch:   sets `at` to never, then looks who is away           sees the other
+//!  submit:  as the worker, once it has seen that a token of the lot was not taken
 //! ```
 
 use std::time::Duration;
@@ -66,6 +68,11 @@ impl AwayWatch {
     /// A worker lets others go on. True: the watch must be woken.
     pub(crate) fn leave(&self, real_now: impl FnOnce() -> Ticks) -> bool {
         self.away.fetch_add(LEFT | 1, SeqCst);
+        self.mind(real_now)
+    }
+
+    /// Somebody counts on a worker that was woken and may be long in coming. True: as above.
+    pub(crate) fn mind(&self, real_now: impl FnOnce() -> Ticks) -> bool {
         self.at.load(SeqCst) == u64::MAX
             && self.at.fetch_min(real_now().after(LOOK).0, SeqCst) == u64::MAX
     }
@@ -77,11 +84,13 @@ impl AwayWatch {
 
     /// Whether those who are away must be woken; and when to look again, in real time. `head`:
     /// which task is the next one, if there is one. `is_searched`: submits count on a search.
+    /// `is_awaited`: on one that was woken and has not come.
     pub(crate) fn look(
         &self,
         real_now: Ticks,
         head: impl FnOnce() -> Option<u64>,
         is_searched: impl FnOnce() -> bool,
+        is_awaited: impl FnOnce() -> bool,
     ) -> (bool, Ticks) {
         let at = Ticks(self.at.load(SeqCst));
         if real_now < at {
@@ -89,7 +98,7 @@ impl AwayWatch {
         }
         self.at.swap(u64::MAX, SeqCst);
         let away = self.away.load(SeqCst);
-        if away % LEFT == 0 {
+        if away % LEFT == 0 && !is_awaited() {
             self.empty.store(0, Relaxed);
             return (false, Ticks::NEVER); // who leaves after that says so
         }
@@ -126,7 +135,7 @@ mod tests {
         assert!(watch.leave(|| Ticks(0)));
         let look = |(n, (head, searched)): (usize, &(Option<u64>, bool))| {
             let now = STEP * (n as u64 + 1);
-            let (wake, again) = watch.look(Ticks(now), || *head, || *searched);
+            let (wake, again) = watch.look(Ticks(now), || *head, || *searched, || false);
             assert!(again <= Ticks(now + STEP * 16), "{again:?} after {now}");
             wake
         };
@@ -151,7 +160,7 @@ mod tests {
     fn the_watch_looks_ever_more_seldom_at_a_task_that_nobody_comes_for() {
         let watch = AwayWatch::new();
         assert!(watch.leave(|| Ticks(0)));
-        let look = |now, head| watch.look(Ticks(now), || Some(head), || true);
+        let look = |now, head| watch.look(Ticks(now), || Some(head), || true, || false);
         let (mut now, mut looks, mut woken) = (STEP, 0, 0);
         while now < 2_000_000_000 {
             let (wake, again) = look(now, 5);
@@ -169,7 +178,7 @@ mod tests {
     #[test]
     fn the_watch_sleeps_while_nobody_is_away() {
         let watch = AwayWatch::new();
-        let look = |at| watch.look(Ticks(at), || Some(5), || true);
+        let look = |at| watch.look(Ticks(at), || Some(5), || true, || false);
         assert_eq!(look(10), (false, Ticks::NEVER));
         assert!(watch.leave(|| Ticks(10)));
         assert!(!watch.leave(|| Ticks(10)), "it knows already");
@@ -187,12 +196,22 @@ mod tests {
         assert!(watch.leave(|| Ticks(0)));
         let (mut now, mut looks, mut woken) = (STEP, 0, 0);
         while now < 2_000_000_000 {
-            let (wake, again) = watch.look(Ticks(now), || None, || true);
+            let (wake, again) = watch.look(Ticks(now), || None, || true, || false);
             (now, looks, woken) = (again.0, looks + 1, woken + u32::from(wake));
         }
         assert_eq!(woken, 1);
         assert!(looks < 200, "{looks} in two seconds");
-        let (_, again) = watch.look(Ticks(now), || Some(1), || false);
+        let (_, again) = watch.look(Ticks(now), || Some(1), || false, || false);
         assert_eq!(again, Ticks(now + STEP), "there is a task again");
+    }
+
+    #[test]
+    fn r7_one_more_is_woken_for_a_task_that_waits_for_one_who_was_woken_and_does_not_come() {
+        let watch = AwayWatch::new();
+        assert!(watch.mind(|| Ticks(0)) && !watch.mind(|| Ticks(0)));
+        let look = |at, is_awaited| watch.look(Ticks(at), || Some(5), || true, || is_awaited);
+        assert_eq!(look(STEP, true), (false, Ticks(2 * STEP)), "it may be on its way");
+        assert!(look(2 * STEP, true).0);
+        assert_eq!(look(5 * STEP, false), (false, Ticks::NEVER), "it has come");
     }
 }

@@ -18,7 +18,7 @@ use crate::ledger::{Ledger, Totals};
 use crate::life::CellRef;
 use crate::limits::Limits;
 use crate::lobby::Lobby;
-use crate::lot::Lot;
+use crate::lot::{Lot, Need};
 use crate::outcome::Cause;
 use crate::pace::Pace;
 use crate::panics::{Panic, quietly};
@@ -201,8 +201,10 @@ impl Core {
     /// A task was published: somebody must be awake for it.
     #[inline(always)]
     pub(crate) fn task_added(&self) {
-        if self.lot.needs_wake() && !self.one_is_enough() {
-            self.wake_for_task();
+        match self.lot.need() {
+            Need::Sleeper if !self.one_is_enough() => self.wake_for_task(),
+            Need::Searcher => self.driver.mind_search(self),
+            _ => {}
         }
         if self.bell.is_armed() && self.bell.ring() {
             self.wake_supervisor();
