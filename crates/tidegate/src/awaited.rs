@@ -189,8 +189,8 @@ pub(crate) struct InLobby<'t, W: Work> {
     or_here: bool,
     until: Ticks,
     began: Ticks,
-    /// Its place in the line, and who polled it last.
-    number: Option<(u64, Waker)>,
+    /// Its place in the line, and who polled it last: the lobby's own.
+    number: Option<(u64, Arc<Waker>)>,
     /// Tickets when it was first in line.
     first_since: Option<u64>,
     wake_ups: Option<WakeUps>,
@@ -255,14 +255,17 @@ impl<'t, W: Work> InLobby<'t, W> {
     fn stand_in_line(&mut self, waker: &Waker) -> u64 {
         match &mut self.number {
             None => {
-                let number = self.core.lobby.join_future(waker);
-                self.number = Some((number, waker.clone()));
+                // A clone may panic: before it stands there.
+                let waker = Arc::new(waker.clone());
+                let number = self.core.lobby.join_future(Arc::clone(&waker));
+                self.number = Some((number, waker));
                 number
             }
             Some((number, last)) => {
                 if !last.will_wake(waker) {
-                    self.core.lobby.update(*number, waker);
-                    *last = waker.clone();
+                    let waker = Arc::new(waker.clone());
+                    self.core.lobby.update(*number, Arc::clone(&waker));
+                    self.core.lobby.forget(std::mem::replace(last, waker));
                 }
                 *number
             }
@@ -270,8 +273,9 @@ impl<'t, W: Work> InLobby<'t, W> {
     }
 
     fn leave(&mut self) {
-        if let Some((number, _)) = self.number.take() {
+        if let Some((number, waker)) = self.number.take() {
             self.core.lobby.leave(number, &self.core.queue);
+            self.core.lobby.forget(waker);
         }
     }
 
@@ -296,8 +300,9 @@ impl<W: Work> Future for InLobby<'_, W> {
         match this.look(cx.waker()) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(has_place)) => {
-                this.leave();
+                // First of all: it is the pool's, and whatever unwinds must not take it back.
                 let cell = this.cell.take().expect("just let in");
+                this.leave();
                 let (core, offer) = (&this.core, &this.offer);
                 core.times.submitted(offer.name, offer.waited, core.clock.now().since(this.began));
                 if !has_place {

@@ -18,7 +18,7 @@ use crate::ledger::{Ledger, Totals};
 use crate::life::CellRef;
 use crate::limits::Limits;
 use crate::lobby::Lobby;
-use crate::lot::Lot;
+use crate::lot::{Lot, Need};
 use crate::outcome::Cause;
 use crate::pace::Pace;
 use crate::panics::{Panic, quietly};
@@ -135,7 +135,7 @@ impl Core {
             // A worker of a `queue(0)` pool has to announce itself: it can't step aside.
             pace: Pace::new(config.clock.is_real() && config.queue > 0),
             limits: Limits::new(),
-            lobby: Lobby::by(&config.clock),
+            lobby: Lobby::new(),
             alarms: Alarms::default(),
             ledger: Ledger::default(),
             times: Times::default(),
@@ -201,8 +201,10 @@ impl Core {
     /// A task was published: somebody must be awake for it.
     #[inline(always)]
     pub(crate) fn task_added(&self) {
-        if self.lot.needs_wake() && !self.one_is_enough() {
-            self.wake_for_task();
+        match self.lot.need() {
+            Need::Sleeper if !self.one_is_enough() => self.wake_for_task(),
+            Need::Searcher => self.driver.mind_search(self),
+            _ => {}
         }
         if self.bell.is_armed() && self.bell.ring() {
             self.wake_supervisor();
@@ -290,7 +292,8 @@ impl Core {
     #[cold]
     pub(crate) fn mind_the_turn(&self) {
         const TURN: std::time::Duration = std::time::Duration::from_millis(2);
-        if self.lobby.mind_the_turn(self.clock.now().after(TURN)) {
+        let clocks = [&self.clock, &self.real_time];
+        if self.lobby.mind_the_turn(clocks.map(|clock| clock.now().after(TURN))) {
             self.wake_supervisor();
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crate::panics::drop_quietly;
 use crate::parker::with_parker;
 use crate::sync::Lock;
 
@@ -69,5 +70,12 @@ pub(crate) fn wake_quietly(wakers: impl IntoIterator<Item = Waker>) {
     let panics = wake_all(wakers);
     if panics > 0 {
         crate::core::Core::count_waker_panics(panics);
+    }
+}
+
+/// Drops a waker, or what has one: user code, too. Counted as by `wake_quietly`.
+pub(crate) fn drop_waker<T>(waker: T) {
+    if drop_quietly(waker) {
+        crate::core::Core::count_waker_panics(1);
     }
 }

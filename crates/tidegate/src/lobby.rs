@@ -15,6 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::clock::{Clock, Ticks};
+use crate::panics::drop_quietly;
 use crate::parker::Parker;
 use crate::queue::{NoRoom, Queue, Standing};
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -48,10 +49,9 @@ pub(crate) struct Lobby {
     /// There may be room that the first in line, a future, was not told of. Then the supervisor
     /// will look, or the reaper is about to tell it.
     untold: AtomicBool,
-    /// When the supervisor looks whether somebody has to be told.
-    turn_at: AtomicU64,
-    /// Under a clock that may stand still nobody would: then futures are told at once.
-    tells_at_once: bool,
+    /// When the supervisor looks whether somebody has to be told: by the pool's clock, and in real
+    /// time in case that stands still.
+    turn_at: [AtomicU64; 2],
 }
 
 /// Why a wait for room ended.
@@ -72,14 +72,8 @@ impl Lobby {
             told_futures: AtomicU64::new(0),
             waker_panics: AtomicU64::new(0),
             untold: AtomicBool::new(false),
-            turn_at: AtomicU64::new(u64::MAX),
-            tells_at_once: false,
+            turn_at: [(); 2].map(|()| AtomicU64::new(u64::MAX)),
         }
-    }
-
-    /// For a pool that goes by that clock.
-    pub(crate) fn by(clock: &Clock) -> Self {
-        Lobby { tells_at_once: clock.is_manual(), ..Lobby::new() }
     }
 
     pub(crate) fn told_futures(&self) -> u64 {
@@ -122,7 +116,7 @@ impl Lobby {
         let bound = queue.bound();
         let worth_it =
             bound < HYSTERESIS_FROM || (queue.head() & 31 == 0 && queue.room() >= bound / 2);
-        if worth_it || self.tells_at_once && self.has_futures() {
+        if worth_it {
             return self.wake_first(queue);
         }
         // A future can't nap: if takers leave it at that, the supervisor tells it.
@@ -164,19 +158,22 @@ impl Lobby {
         false
     }
 
-    /// The supervisor is to look at that time. True: it must be woken for that.
-    pub(crate) fn mind_the_turn(&self, at: Ticks) -> bool {
-        at.0 < self.turn_at.load(SeqCst) && at.0 < self.turn_at.fetch_min(at.0, SeqCst)
+    /// The supervisor is to look at one of these times. True: it must be woken for that.
+    pub(crate) fn mind_the_turn(&self, times: [Ticks; 2]) -> bool {
+        let is_sooner = |turn_at: &AtomicU64, at: Ticks| {
+            at.0 < turn_at.load(SeqCst) && at.0 < turn_at.fetch_min(at.0, SeqCst)
+        };
+        is_sooner(&self.turn_at[0], times[0]) | is_sooner(&self.turn_at[1], times[1])
     }
 
     /// Whether somebody is to be told of room now (`pass_on`); if not yet, when to look.
-    pub(crate) fn turn_is_due(&self, now: Ticks, queue: &Queue) -> Result<bool, Ticks> {
-        let at = Ticks(self.turn_at.load(SeqCst));
-        if now < at {
+    pub(crate) fn turn_is_due(&self, now: [Ticks; 2], queue: &Queue) -> Result<bool, [Ticks; 2]> {
+        let at = [0, 1].map(|clock| Ticks(self.turn_at[clock].load(SeqCst)));
+        if now[0] < at[0] && now[1] < at[1] {
             return Err(at);
         }
         // Then the look: who makes room later says so again.
-        self.turn_at.store(u64::MAX, SeqCst);
+        self.turn_at.iter().for_each(|at| at.store(u64::MAX, SeqCst));
         let is_due = || self.has_futures() && queue.room() > 0;
         if is_due() {
             return Ok(true); // `untold` stays until `pass_on`
@@ -303,15 +300,21 @@ impl Lobby {
     }
 
     /// A future queues up.
-    pub(crate) fn join_future(&self, waker: &Waker) -> u64 {
-        self.join(Who::Future(Arc::new(waker.clone())))
+    pub(crate) fn join_future(&self, waker: Arc<Waker>) -> u64 {
+        self.join(Who::Future(waker))
     }
 
     /// It is polled by somebody else.
-    pub(crate) fn update(&self, number: u64, waker: &Waker) {
-        let who = Who::Future(Arc::new(waker.clone()));
-        let old = self.line.lock().replace(number, who);
-        drop(old); // a waker is user code
+    pub(crate) fn update(&self, number: u64, waker: Arc<Waker>) {
+        let old = self.line.lock().replace(number, Who::Future(waker));
+        self.forget(old);
+    }
+
+    /// Drops a waker, or who has one: user code, which may panic (O5).
+    pub(crate) fn forget<T>(&self, waker: T) {
+        if drop_quietly(waker) {
+            self.waker_panics.fetch_add(1, Relaxed);
+        }
     }
 
     /// As `has_turn`, for a future: if it is not the first, it may once. The next time that
@@ -359,7 +362,7 @@ impl Lobby {
             (next, gone)
         };
         self.wake(next);
-        drop(gone); // a waker is user code
+        self.forget(gone);
     }
 }
 

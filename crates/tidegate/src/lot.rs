@@ -99,6 +99,17 @@ impl Search {
     }
 }
 
+/// Who comes for a task that was just published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Whoever works: nobody sleeps.
+    Nobody,
+    /// One that has to be woken.
+    Sleeper,
+    /// One that searches, or will when it runs.
+    Searcher,
+}
+
 /// Why a worker is awake again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Awake {
@@ -137,12 +148,28 @@ impl Lot {
 
     // ------------------------------------------------------------ wakers
 
-    /// True if a task that was just published would have to wake somebody.
+    /// Whom a task that was just published needs.
     #[inline(always)]
-    pub(crate) fn needs_wake(&self) -> bool {
+    pub(crate) fn need(&self) -> Need {
         // Pairs with the RMW at the start of `sleep`.
         let state = self.state.load(SeqCst);
-        sleeping(state) != 0 && searching(state) == 0
+        match sleeping(state) {
+            0 => Need::Nobody,
+            _ if searching(state) == 0 => Need::Sleeper,
+            _ => Need::Searcher,
+        }
+    }
+
+    /// True if it would have to wake somebody.
+    #[inline(always)]
+    pub(crate) fn needs_wake(&self) -> bool {
+        self.need() == Need::Sleeper
+    }
+
+    /// Somebody was woken and has not come to its search yet.
+    #[cfg(all(feature = "tokio", not(any(tidegate_loom, tidegate_shuttle))))]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.tokens.value.load(SeqCst) & TOKENS != 0
     }
 
     /// True if every worker sleeps. If not, one of them will look at the queue after

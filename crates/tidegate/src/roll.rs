@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::core::Core;
-use crate::event::wake_quietly;
+use crate::event::{drop_waker, wake_quietly};
 use crate::frames;
 use crate::life::CellRef;
 use crate::parker::with_parker;
@@ -50,7 +50,7 @@ impl Drop for Seat<'_> {
             let State { wait_for_room, wait_for_the_end, helpers, .. } = &mut *state;
             [wait_for_room, wait_for_the_end, helpers].map(|map| map.remove(&self.number))
         };
-        drop(wakers); // code of the user: after the lock
+        wakers.into_iter().for_each(drop_waker); // code of the user: after the lock
     }
 }
 

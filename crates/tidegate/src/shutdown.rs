@@ -114,8 +114,13 @@ impl Core {
         }
     }
 
-    /// Err: the report, because everything is done or nothing more can be.
-    pub(crate) fn try_to_end(self: &Arc<Self>, now: Ticks) -> Result<Nap, Arc<Report>> {
+    /// Err: the report, because everything is done or nothing more can be. `may_give_up`: there
+    /// are tasks that will be given up if they do not end before.
+    pub(crate) fn try_to_end(
+        self: &Arc<Self>,
+        now: Ticks,
+        may_give_up: bool,
+    ) -> Result<Nap, Arc<Report>> {
         let Some(closing) = self.control.lock().closing else {
             return Ok(Nap::until(Ticks::NEVER));
         };
@@ -139,7 +144,8 @@ impl Core {
         let gone = at_work == 0 && leaving == 0 && self.reaper.lock().is_idle();
         let done = gone && self.is_idle();
         let rest_borrows = gone && now >= overdue && open <= callers;
-        if !(done || rest_borrows || real_now >= last_call) {
+        let is_last = real_now >= last_call && !may_give_up;
+        if !(done || rest_borrows || is_last) {
             if self.queue.is_drained() {
                 // Whoever sleeps has nothing to wait for.
                 self.lot.kick_all();
@@ -147,16 +153,11 @@ impl Core {
             let waiting = now < overdue;
             return Ok(if waiting { Nap::until(overdue) } else { Nap::really(last_call) });
         }
-        if !done && real_now >= last_call && self.relieve_reaper(real_now, true) {
-            let last_call = real_now.after(LAST_CALL);
-            self.control.lock().last_call = Some(last_call);
-            return Ok(Nap::really(last_call));
-        }
-        if self.tell_end(closing, now, done) {
-            // What hangs is waited for no longer than a hook would be.
-            let last_call = real_now.after(LAST_CALL);
-            self.control.lock().last_call = Some(last_call);
-            return Ok(Nap::really(last_call));
+        // What hangs there is waited for no longer than a hook would be.
+        if !done && is_last && self.relieve_reaper(real_now, true)
+            || self.tell_end(closing, now, done)
+        {
+            return Ok(Nap::really(self.put_off_the_end()));
         }
         let reapers = self.reaper.lock().take_idle_threads();
         for thread in reapers {
@@ -164,6 +165,13 @@ impl Core {
             self.roster.lock().joined += 1;
         }
         Err(Arc::new(self.report(closing, now, done)))
+    }
+
+    /// Something has to be done before the report. Until when there is time for that.
+    pub(crate) fn put_off_the_end(&self) -> Ticks {
+        let last_call = self.real_time.now().after(LAST_CALL);
+        self.control.lock().last_call = Some(last_call);
+        last_call
     }
 
     /// The reaper tells it, in order, before what the step brings about.

@@ -39,8 +39,7 @@ pub(crate) fn supervise(core: Arc<Core>) {
     let (mut looks, mut sizing) = (Looks::default(), Sizing::default());
     let report = loop {
         match core.tick(core.clock.now(), &mut sizing) {
-            Ok(Nap { at, really: Ticks::NEVER }) => core.sleep_until(at, &mut looks, sizing.pace()),
-            Ok(nap) => drop(core.supervisor.park_until(&core.real_time, nap.really)),
+            Ok(nap) => core.sleep(nap, &mut looks, sizing.pace()),
             Err(report) => break report,
         }
     };
@@ -69,9 +68,14 @@ impl Nap {
 }
 
 impl Core {
-    /// Sleeps until it is woken or that time; in short mode, with an eye on the queue. `pace`:
-    /// how often it looks while tasks come. A clock that a test stops does not stop tasks.
-    fn sleep_until(&self, until: Ticks, looks: &mut Looks, pace: Option<Duration>) {
+    /// Sleeps until it is woken or one of these times; in short mode, with an eye on the queue.
+    /// `pace`: how often it looks while tasks come. A clock that a test stops does not stop tasks.
+    fn sleep(&self, nap: Nap, looks: &mut Looks, pace: Option<Duration>) {
+        let limit = (nap.really != Ticks::NEVER).then(|| nap.really.since(self.real_time.now()));
+        let until = match limit {
+            Some(limit) if self.clock.is_real() => nap.at.min(self.clock.now().after(limit)),
+            _ => nap.at,
+        };
         while self.pace.is_short() {
             let now = self.clock.now();
             let due = looks.due(now);
@@ -84,9 +88,9 @@ impl Core {
                 return;
             }
         }
-        match pace {
-            Some(pace) if !self.clock.is_real() => {
-                self.supervisor.park_at_most(&self.clock, until, pace);
+        match limit.into_iter().chain(pace).min() {
+            Some(limit) if !self.clock.is_real() => {
+                self.supervisor.park_at_most(&self.clock, until, limit);
             }
             _ => drop(self.supervisor.park_until(&self.clock, until)),
         }
@@ -98,7 +102,8 @@ impl Core {
         now: Ticks,
         sizing: &mut Sizing,
     ) -> Result<Nap, Arc<Report>> {
-        let mut next = self.watch_limits(now).min(self.watch_turns(now));
+        let turn = self.watch_turns(now);
+        let mut next = self.watch_limits(now).min(turn.at);
         let (overdue, stuck) = self.abandon_overdue(now);
         next = next.min(overdue);
         next = next.min(self.size(now, sizing));
@@ -112,11 +117,11 @@ impl Core {
         let reaping = !self.reaper.lock().is_idle();
         self.relieve_reaper(self.real_time.now(), false);
         self.join_leaving();
-        let mut nap = self.try_to_end(now)?;
+        let mut nap = self.try_to_end(now, stuck != Ticks::NEVER)?;
         if nap.really != Ticks::NEVER {
             return Ok(nap); // the last call
         }
-        let really = stuck.min(self.watch_polls());
+        let really = stuck.min(self.watch_polls()).min(turn.really);
         nap = Nap { at: nap.at.min(next), really };
         if reaping && nap.at > now.after(RETRY) {
             // Whatever the pool's clock is: destructors take real time.
@@ -201,13 +206,13 @@ impl Core {
     }
 
     /// Tells of room that nobody has taken. Wakers are user code: the reaper does it.
-    fn watch_turns(self: &Arc<Self>, now: Ticks) -> Ticks {
-        match self.lobby.turn_is_due(now, &self.queue) {
+    fn watch_turns(self: &Arc<Self>, now: Ticks) -> Nap {
+        match self.lobby.turn_is_due([now, self.real_time.now()], &self.queue) {
             Ok(true) => self.reap(Chore::PassOn),
             Ok(false) => {}
-            Err(at) => return at,
+            Err([at, really]) => return Nap { at, really },
         }
-        Ticks::NEVER
+        Nap::until(Ticks::NEVER)
     }
 
     // ------------------------------------------------------------ grace (L4)
@@ -221,9 +226,9 @@ impl Core {
         let grace = self.config.grace;
         let futures = self.driver.is_async().then(|| self.real_time.now());
         let mut stuck_at = Ticks::NEVER;
-        let (closing, told_running) = {
+        let (closing, told_running, last_call) = {
             let control = self.control.lock();
-            (control.closing, control.told_running)
+            (control.closing, control.told_running, control.last_call.unwrap_or(Ticks::NEVER))
         };
         // Under Hard everybody's grace began with it, also for a task that was told a
         // moment later because destructors ran first.
@@ -259,7 +264,8 @@ impl Core {
                         let id = settle::task_id(cell);
                         let since = *known.get(&id).unwrap_or(&real_now);
                         noted.insert(id, since);
-                        let due = line.patience_ends(grace, since);
+                        // Hard ends whoever still waits for its turn.
+                        let due = line.patience_ends(grace, since).min(last_call);
                         if due > real_now {
                             stuck_at = stuck_at.min(due);
                             continue;
@@ -308,6 +314,9 @@ impl Core {
             roster.recount();
         }
         rouse.into_iter().for_each(|cell| self.driver.wake_runner(self, cell));
+        if last_call != Ticks::NEVER && !chores.is_empty() {
+            self.put_off_the_end(); // the report counts them
+        }
         for chore in chores {
             self.reap(chore);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::event::wake_quietly;
+use crate::event::{drop_waker, wake_quietly};
 use crate::frames;
 use crate::life::CellRef;
 use crate::outcome::Cause;
@@ -227,7 +227,7 @@ impl Node {
             }
             old
         };
-        drop(old); // a user's waker: outside the lock
+        drop_waker(old); // a user's: outside the lock
     }
 
     /// Cancels the tasks of a child that is gone from now on, or at once if it is cancelled.

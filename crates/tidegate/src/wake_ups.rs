@@ -6,12 +6,13 @@ use std::task::Waker;
 
 use crate::clock::Ticks;
 use crate::core::Core;
+use crate::event::drop_waker;
 use crate::sync::Lock;
 use crate::token::{Listener, Registration, Token};
 
 /// Set before the reasons to wait are looked at; unset when it is dropped.
 pub(crate) struct WakeUps {
-    waker: Waker,
+    waker: SetBy,
     until: Ticks,
     _closed: Option<Registration>,
     _cancelled: Option<Registration>,
@@ -32,12 +33,27 @@ impl WakeUps {
         }
         let register = |token: &Token| token.register(Listener::Waker(waker.clone()));
         *slot = Some(WakeUps {
-            waker: waker.clone(),
+            waker: SetBy(Some(waker.clone())),
             until,
             _closed: register(&core.closed),
             _cancelled: token.and_then(register),
             _alarm: Alarm::set(core, until, waker),
         });
+    }
+}
+
+/// Whose wake-ups they are. A waker is user code, also when it is dropped.
+struct SetBy(Option<Waker>);
+
+impl SetBy {
+    fn will_wake(&self, waker: &Waker) -> bool {
+        self.0.as_ref().is_some_and(|own| own.will_wake(waker))
+    }
+}
+
+impl Drop for SetBy {
+    fn drop(&mut self) {
+        drop_waker(self.0.take());
     }
 }
 
@@ -96,6 +112,6 @@ impl Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         let old = self.core.alarms.set.lock().wakers.remove(&self.key);
-        drop(old); // user code: after the lock
+        drop_waker(old); // user code: after the lock
     }
 }

@@ -123,3 +123,57 @@ fn a_future_is_told_of_one_place_although_a_manual_clock_stands_still() {
     }
     assert_eq!(accepted.unwrap().wait().unwrap(), 5);
 }
+
+/// A runtime whose clock moves on when it has nothing to do: not while a thread of its works.
+fn paused() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_time().start_paused(true).build().unwrap()
+}
+
+/// Submits, and waits for it on a thread of the runtime's, while the clock stands still.
+async fn is_let_in_while_time_stands_still(pool: &AsyncPool, gate: &Semaphore) {
+    let (tell, told) = mpsc::channel();
+    let (own, waiting) = (pool.clone(), pool.snapshot().waiting_submitters);
+    let submits = tokio::spawn(async move {
+        own.spawn(async {}).await.unwrap();
+        tell.send(()).unwrap();
+    });
+    until(|| pool.snapshot().waiting_submitters > waiting).await;
+    let before = tokio::time::Instant::now();
+    gate.add_permits(1);
+    let waits = tokio::task::spawn_blocking(move || told.recv_timeout(LONG));
+    waits.await.unwrap().expect("nobody told it of room");
+    assert_eq!(before.elapsed(), Duration::ZERO, "time went on");
+    submits.await.unwrap();
+}
+
+#[test]
+fn a_future_is_told_of_one_place_although_a_paused_clock_stands_still() {
+    paused().block_on(async {
+        let (pool, gate) = full(PLACES).await;
+        is_let_in_while_time_stands_still(&pool, &gate).await;
+    });
+}
+
+#[test]
+fn hazard_79_an_idle_submission_holds_up_nobody_although_a_paused_clock_stands_still() {
+    paused().block_on(async {
+        let (pool, gate) = full(1).await;
+        let mut idle = Sleeper::new(Box::pin(pool.submit(async {})));
+        assert!(idle.poll().is_pending());
+        is_let_in_while_time_stands_still(&pool, &gate).await;
+    });
+}
+
+#[test]
+fn a_future_is_told_of_one_place_before_paused_time_has_moved_on_by_a_second() {
+    paused().block_on(async {
+        let (pool, gate) = full(PLACES).await;
+        let own = pool.clone();
+        let submits = async move { tokio::time::timeout(SECOND, own.spawn(async {})).await };
+        let submits = tokio::spawn(submits);
+        until(|| pool.snapshot().waiting_submitters == 1).await;
+        gate.add_permits(1);
+        submits.await.unwrap().expect("there was room").unwrap();
+    });
+}

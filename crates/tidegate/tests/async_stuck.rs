@@ -381,3 +381,52 @@ fn who_is_told_of_room_by_an_await_does_not_wait_behind_what_that_begins() {
         runtime.block_on(runtime.spawn(awaits)).unwrap();
     }
 }
+
+/// The runtime is there and nobody drives it: the one thread that could is in here.
+#[test]
+fn s1_hard_gives_up_what_its_runtime_does_not_come_to_before_it_reports() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (pool, task) = runtime.block_on(async {
+        let builder = quiet("undriven").workers(2).queue(10).grace(Duration::from_millis(100));
+        let pool = builder.build_async().unwrap();
+        let task = pool.task("waits").submit(|_| pending::<()>()).await.unwrap();
+        while pool.snapshot().running == 0 {
+            tokio::task::yield_now().await;
+        }
+        (pool, task)
+    });
+    let report = pool.shutdown_blocking(Shutdown::hard()).unwrap();
+    assert_eq!(report.abandoned, 1, "{report}");
+    let listed: Vec<_> = report.still_running.iter().map(|task| task.name).collect();
+    assert_eq!(listed, ["waits"]);
+    assert!(!report.complete);
+    assert!(task.is_settled(), "a report is out, and a task has no outcome");
+    assert!(matches!(task.wait(), Err(WaitError::Task(TaskError::Abandoned(_)))));
+    pool.snapshot().check().unwrap();
+}
+
+/// What it wakes is what its thread does next, and no other thread takes it from there; those who
+/// submit meanwhile find somebody woken, and wake nobody.
+#[test]
+fn r7_a_task_does_not_wait_for_a_worker_that_was_woken_by_a_future_which_computes() {
+    let [_, (_, runtime)] = runtimes();
+    let pool = quiet("computes").workers(4).build_async_on(runtime.handle()).unwrap();
+    for _ in 0..20 {
+        wait_until(|| pool.roster().iter().all(|worker| worker.state == WorkerState::Idle));
+        let (release, blocked) = mpsc::channel::<()>();
+        let (begins, begun) = mpsc::channel();
+        let own = pool.clone();
+        let computes = runtime.spawn(async move {
+            own.try_spawn(async {}).unwrap();
+            begins.send(()).unwrap();
+            let _ = blocked.recv(); // as if it computed
+        });
+        begun.recv().unwrap();
+        let mut task = pool.try_submit(async { 7 }).unwrap();
+        let ended = task.wait_timeout(LONG).expect("there is another thread, and a worker");
+        assert_eq!(ended.unwrap(), 7);
+        drop(release);
+        runtime.block_on(computes).unwrap();
+    }
+    pool.shutdown_blocking(Shutdown::default()).unwrap();
+}

@@ -359,3 +359,78 @@ fn w2_a_pool_whose_watch_can_not_be_started_is_an_error() {
         assert!(built.is_err());
     });
 }
+
+// ---------------------------------------------------------------- threads that end
+
+thread_local! {
+    static KEPT: std::cell::RefCell<Vec<Box<dyn std::any::Any>>> =
+        const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// What a thread keeps is dropped after tokio's own thread-locals, or before: as they were made.
+fn a_thread_ends_with(keep: fn(AsyncPool, tidegate::CancelOnDrop<()>) -> Box<dyn std::any::Any>) {
+    for is_made_first in [true, false] {
+        let runtime = runtimes().into_iter().next().unwrap().1;
+        let runtime = Arc::new(runtime);
+        let (own, drops) = (Arc::clone(&runtime), Drops::default());
+        let counted = drops.clone();
+        let thread = thread::spawn(move || {
+            if is_made_first {
+                KEPT.with(|kept| kept.borrow_mut().clear());
+            }
+            let (pool, task) = own.block_on(async {
+                let pool = quiet("kept").workers(1).queue(10).build_async().unwrap();
+                let task = async move {
+                    let _counted = counted;
+                    pending().await
+                };
+                let task = pool.submit(task).await.unwrap().cancel_on_drop();
+                while pool.snapshot().running == 0 {
+                    tokio::task::yield_now().await;
+                }
+                (pool, task)
+            });
+            KEPT.with(|kept| kept.borrow_mut().push(keep(pool, task)));
+        });
+        thread.join().unwrap();
+        drop(runtime);
+        let began = Instant::now();
+        while drops.0.load(SeqCst) == 0 {
+            assert!(began.elapsed() < LONG, "its task is still there");
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_pool_is_dropped_by_the_end_of_its_thread() {
+    a_thread_ends_with(|pool, task| Box::new((pool, task.into_handle())));
+}
+
+#[test]
+fn a_task_is_cancelled_by_the_end_of_its_thread() {
+    a_thread_ends_with(|pool, task| Box::new((task, pool)));
+}
+
+// ---------------------------------------------------------------- panics of our own
+
+/// Nothing of ours panics; if something does, that is not taken for the end of the runtime.
+#[test]
+fn a_panic_in_a_worker_costs_that_worker_and_not_the_pool() {
+    static PANICS: AtomicUsize = AtomicUsize::new(1);
+    fn blocking(code: &mut dyn FnMut()) {
+        code();
+        assert!(PANICS.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err(), "stray");
+    }
+    let [_, (_, runtime)] = runtimes();
+    let builder = quiet("stray").workers(1).restart_backoff(Duration::ZERO..=Duration::ZERO);
+    let pool = builder.on_runtime(runtime.handle(), Some(blocking)).build().unwrap();
+    for number in 0..3 {
+        assert_eq!(pool.submit(move || number).unwrap().wait().unwrap(), number);
+    }
+    let now = pool.snapshot();
+    assert_eq!((PANICS.load(SeqCst), now.worker_restarts), (0, 1), "{now}");
+    now.check().unwrap();
+    let report = pool.shutdown(Shutdown::light()).unwrap();
+    assert!(report.is_success(), "{report}");
+}

@@ -88,6 +88,14 @@ impl Driver {
         }
     }
 
+    /// A submit counts on somebody who searches.
+    #[inline(always)]
+    pub(crate) fn mind_search(&self, core: &Core) {
+        if let Some(runtime) = &self.0 {
+            runtime.mind_search(core);
+        }
+    }
+
     /// For code that is not on the runtime.
     pub(crate) fn enter(&self) -> Option<tokio::runtime::EnterGuard<'_>> {
         self.0.as_ref().map(|runtime| runtime.enter())

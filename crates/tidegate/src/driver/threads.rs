@@ -41,6 +41,8 @@ impl Driver {
         false
     }
     pub(crate) fn ring(&self) {}
+    #[inline(always)]
+    pub(crate) fn mind_search(&self, _: &Core) {}
     pub(crate) fn spread(&self, _: &Core) {}
     pub(crate) fn present(&self) -> usize {
         0

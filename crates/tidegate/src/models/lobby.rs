@@ -55,7 +55,7 @@ struct InLine {
 impl InLine {
     fn join(hall: &Hall) -> InLine {
         let told = Parker::new();
-        let place = hall.lobby.join_future(&Waker::from(Arc::clone(&told)));
+        let place = hall.lobby.join_future(Arc::new(Waker::from(Arc::clone(&told))));
         InLine { place, told }
     }
 
@@ -209,8 +209,8 @@ fn a_future_that_is_told_and_not_polled_holds_up_nobody() {
 }
 
 /// When the supervisor looks, and a time after that.
-const TURN: Ticks = Ticks(1);
-const LATER: Ticks = Ticks(2);
+const TURN: [Ticks; 2] = [Ticks(1); 2];
+const LATER: [Ticks; 2] = [Ticks(2); 2];
 
 impl Hall {
     /// Two places, where room is told in batches, and both taken.

@@ -191,7 +191,7 @@ impl<B: Begin> Stage<B> {
 
 /// A task whose type may be forgotten.
 trait Body: Send {
-    fn begun(self: Pin<&mut Self>) -> &Begun;
+    fn begun(self: Pin<&mut Self>) -> &mut Begun;
     /// One poll. What it gave then lies in `left`, and the future is gone.
     fn step(self: Pin<&mut Self>, cx: &mut Context<'_>, left: &mut Words) -> Poll<Returned>;
     /// Drops the future.
@@ -210,8 +210,8 @@ struct Left {
 
 impl<B: Begin> Body for FutureTask<B> {
     #[inline(always)]
-    fn begun(self: Pin<&mut Self>) -> &Begun {
-        self.project().run.as_ref().expect("begun")
+    fn begun(self: Pin<&mut Self>) -> &mut Begun {
+        self.project().run.as_mut().expect("begun")
     }
 
     #[inline(always)]
@@ -245,11 +245,12 @@ fn poll_once<T: Body + ?Sized>(
     poll: &frames::Poll,
 ) -> Poll<()> {
     let begun = task.as_mut().begun();
-    let (cell, is_timed, span) = (begun.cx.cell(), begun.cx.started().is_some(), begun.span.twin());
+    let (cell, is_timed) = (begun.cx.cell(), begun.cx.started().is_some());
     if cell.stop_requested().is_some() {
         stop(task, env, Cause::Shutdown, poll);
         return Poll::Ready(());
     }
+    let span = begun.span.twin();
     let mut words = [MaybeUninit::uninit(); INLINE_WORDS];
     let (polled, at) = span.around(env.core, || {
         let polled = run_code(env, poll, cell, || task.as_mut().step(cx, &mut words));
@@ -268,6 +269,7 @@ fn poll_once<T: Body + ?Sized>(
             Returned::Panic
         }
     };
+    close_span(task.as_mut(), env);
     // SAFETY: `how` says what was just stored.
     unsafe { task.settle(env, Left { how, words, at }) };
     Poll::Ready(())
@@ -282,6 +284,7 @@ fn stop<T: Body + ?Sized>(
     poll: &frames::Poll,
 ) {
     let panicked = clear(task.as_mut(), env, poll);
+    close_span(task.as_mut(), env);
     let begun = task.as_mut().begun();
     let at = begun.cx.started().map(|_| env.core.clock.now());
     match panicked {
@@ -298,6 +301,12 @@ fn stop<T: Body + ?Sized>(
             }
         }
     }
+}
+
+/// Before it is settled: the last one closes the span, which is user code.
+#[inline(always)]
+fn close_span<T: Body + ?Sized>(task: Pin<&mut T>, env: &RunEnv<'_>) {
+    std::mem::take(&mut task.begun().span).close(env.core);
 }
 
 #[cold]

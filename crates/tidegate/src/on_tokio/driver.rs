@@ -260,6 +260,15 @@ impl Runtime {
         }
     }
 
+    /// A submit counts on a worker that was woken and has not been polled yet. It may be what tokio
+    /// does next on the thread that woke it (`spread`), and that may be long in coming.
+    #[cold]
+    pub(crate) fn mind_search(&self, core: &Core) {
+        if core.lot.is_awaited() && self.away.mind(|| core.real_time.now()) {
+            self.bell.watch.unpark();
+        }
+    }
+
     /// R7: wakes who is away if tasks wait for it. When to look again, in real time.
     fn watch_away(&self, core: &Core) -> Ticks {
         let head = || core.queue.looks_nonempty() && !core.is_held_back();
@@ -267,6 +276,7 @@ impl Runtime {
             core.real_time.now(),
             || head().then(|| core.queue.head()),
             || core.lot.is_searched(),
+            || core.lot.is_awaited(),
         );
         if stands {
             let away: Vec<Waker> = {

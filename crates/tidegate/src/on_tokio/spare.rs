@@ -5,7 +5,6 @@
 
 use std::alloc::{Layout, dealloc};
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
@@ -50,20 +49,14 @@ pub(super) fn boxed<T>(value: T) -> Box<T> {
 /// Drops what is in the box, where it is, and keeps its place.
 #[inline(always)]
 pub(super) fn recycle<T>(value: Pin<Box<T>>) {
-    // SAFETY: it is not moved: from here on the box holds no value that would be dropped twice,
-    // or at all if its destructor panics.
-    let mut place = unsafe {
-        let mut place =
-            Box::from_raw(Box::into_raw(Pin::into_inner_unchecked(value)).cast::<MaybeUninit<T>>());
-        place.assume_init_drop();
-        place
-    };
     let layout = Layout::new::<T>();
-    if layout.size() > 0 {
-        let at = NonNull::from(&mut *place).cast();
-        std::mem::forget(place);
-        // A thread that is about to end keeps nothing.
-        let _ = SPARE.try_with(|spare| spare.set(Some(Place { at, layout })));
+    // SAFETY: it is dropped where it is, once; what is left is a place that a box was given.
+    unsafe {
+        let at = NonNull::new_unchecked(Box::into_raw(Pin::into_inner_unchecked(value)));
+        // Frees itself: if the destructor panics, and on a thread that is about to end.
+        let place = (layout.size() > 0).then(|| Place { at: at.cast(), layout });
+        at.drop_in_place();
+        let _ = SPARE.try_with(|spare| spare.set(place));
     }
 }
 

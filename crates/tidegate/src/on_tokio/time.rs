@@ -30,11 +30,20 @@ impl TokioTime {
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
-        let Some(handle) = &self.handle else { return self.origin.into_std().elapsed() };
-        // A paused clock is found through the runtime that the thread is in.
-        let _inside = handle.enter();
-        self.origin.elapsed()
+        match &self.handle {
+            Some(handle) if may_enter() => {
+                // A paused clock is found through the runtime that the thread is in.
+                let _inside = handle.enter();
+                self.origin.elapsed()
+            }
+            _ => self.origin.into_std().elapsed(),
+        }
     }
+}
+
+/// Not in the destructor of a thread-local that comes after tokio's own.
+fn may_enter() -> bool {
+    !Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
 
 impl fmt::Debug for TokioTime {

@@ -13,12 +13,14 @@ use std::time::Duration;
 use super::driver::{Present, enter};
 use super::nest::{FirstPoll, Reach};
 use crate::core::Core;
+use crate::cx::Cx;
 use crate::frames;
 use crate::life::CellRef;
 use crate::line::WorkerLine;
 use crate::lot::Rest;
 use crate::outcome::Cause;
-use crate::settle::RunEnv;
+use crate::panics::quietly;
+use crate::settle::{self, RunEnv};
 use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::snooze;
 use crate::worker::{End, Shift, Step, Worker, no_state};
@@ -170,6 +172,33 @@ impl AsyncWorker {
         }
     }
 
+    /// It breaks off, wherever it was: what it ran is lost, and nobody counts on it.
+    fn break_off(&mut self) {
+        let Some(worker) = &self.worker else { return };
+        let (core, line) = (Arc::clone(&worker.core), Arc::clone(&worker.line));
+        let env = env(worker);
+        worker.nest.stop(&env, Cause::WorkerLost);
+        // What a panic of ours has dropped from the nest.
+        for cell in line.running_cells() {
+            let cx = Cx::untimed(cell, Some(line.id));
+            settle::settle_stopped(cell, &env, &cx, None, Cause::WorkerLost);
+        }
+        line.end();
+        core.driver.runtime().come_back(&line);
+        core.lot.desert(std::mem::take(&mut self.rest), line.id.0);
+        if std::mem::take(&mut self.shift.announced) {
+            core.queue.take_credit_back();
+        }
+    }
+
+    /// Nothing in here should panic; if something does, it costs this worker and not the pool.
+    fn work_or_fail(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        quietly(|| self.work(cx)).unwrap_or_else(|panic| {
+            self.break_off();
+            Poll::Ready(End::Failed(panic.to_string()))
+        })
+    }
+
     /// It is over: nobody is waited for any more, and who counts it finds it gone.
     fn end(&mut self, end: &End) {
         let Some(mut worker) = self.worker.take() else { return };
@@ -254,7 +283,7 @@ impl Future for AsyncWorker {
         let (pool, line) = (worker.core.address(), Arc::clone(&worker.line));
         let may_block = worker.core.driver.runtime().may_block;
         let worked = frames::enter_on_runtime(pool, Some(&line), may_block, || {
-            let worked = this.work(cx);
+            let worked = this.work_or_fail(cx);
             if let Poll::Ready(end) = &worked {
                 this.end(end);
             }
@@ -274,15 +303,7 @@ impl Drop for AsyncWorker {
             core.work_is_lost();
         }
         enter(&core, Some(&line), || {
-            worker.nest.stop(&env(worker), Cause::WorkerLost);
-            line.end();
-        });
-        core.driver.runtime().come_back(&line);
-        core.lot.desert(self.rest, line.id.0);
-        if self.shift.announced {
-            core.queue.take_credit_back();
-        }
-        enter(&core, Some(&line), || {
+            self.break_off();
             self.end(&End::Ordered("the runtime shut down"));
         });
     }

@@ -45,6 +45,9 @@ impl TaskSpan {
     pub(crate) fn around<R>(self, _: &Core, f: impl FnOnce() -> R) -> R {
         f()
     }
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    #[inline(always)]
+    pub(crate) fn close(self, _: &Core) {}
     #[inline(always)]
     pub(crate) fn end(self, _: &Core, _: impl std::fmt::Debug) {}
 }

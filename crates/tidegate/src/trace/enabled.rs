@@ -148,6 +148,13 @@ impl TaskSpan {
         result
     }
 
+    /// The code of its task is over.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
+    #[inline]
+    pub(crate) fn close(self, core: &Core) {
+        self.0.into_iter().for_each(|span| close(core, span));
+    }
+
     /// Its task has this outcome, and everybody knows.
     #[inline]
     pub(crate) fn end(self, core: &Core, outcome: impl Debug) {
