@@ -85,7 +85,8 @@ pub struct Digest {
 }
 
 impl Digest {
-    fn of(value: &[u8]) -> Digest {
+    /// Of a hash function that has given these bytes: at most 64.
+    pub(crate) fn of(value: &[u8]) -> Digest {
         let mut bytes = [0; 64];
         bytes[..value.len()].copy_from_slice(value);
         Digest { bytes, len: value.len() as u8 }
@@ -111,11 +112,9 @@ impl fmt::Debug for Digest {
 }
 
 /// Of bytes that come piece by piece.
-#[derive(Debug)]
-pub struct Hasher(Inside);
+pub struct Hasher(State);
 
-#[derive(Debug)]
-enum Inside {
+enum State {
     Blake3(Box<blake3::Hasher>),
     Sha256(sha2::Sha256),
     Sha512(sha2::Sha512),
@@ -123,37 +122,43 @@ enum Inside {
     Xxh3(Box<xxhash_rust::xxh3::Xxh3>),
 }
 
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").finish_non_exhaustive()
+    }
+}
+
 impl Hasher {
     /// Before the first byte.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
-            Algorithm::Blake3 => Inside::Blake3(Box::default()),
-            Algorithm::Sha256 => Inside::Sha256(sha2::Sha256::new()),
-            Algorithm::Sha512 => Inside::Sha512(sha2::Sha512::new()),
-            Algorithm::Sha3 => Inside::Sha3(sha3::Sha3_256::new()),
-            Algorithm::Xxh3 => Inside::Xxh3(Box::default()),
+            Algorithm::Blake3 => State::Blake3(Box::default()),
+            Algorithm::Sha256 => State::Sha256(sha2::Sha256::new()),
+            Algorithm::Sha512 => State::Sha512(sha2::Sha512::new()),
+            Algorithm::Sha3 => State::Sha3(sha3::Sha3_256::new()),
+            Algorithm::Xxh3 => State::Xxh3(Box::default()),
         })
     }
 
     /// The next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            Inside::Blake3(hasher) => drop(hasher.update(bytes)),
-            Inside::Sha256(hasher) => hasher.update(bytes),
-            Inside::Sha512(hasher) => hasher.update(bytes),
-            Inside::Sha3(hasher) => hasher.update(bytes),
-            Inside::Xxh3(hasher) => hasher.update(bytes),
+            State::Blake3(hasher) => drop(hasher.update(bytes)),
+            State::Sha256(hasher) => hasher.update(bytes),
+            State::Sha512(hasher) => hasher.update(bytes),
+            State::Sha3(hasher) => hasher.update(bytes),
+            State::Xxh3(hasher) => hasher.update(bytes),
         }
     }
 
     /// After the last.
     pub fn finish(self) -> Digest {
         match self.0 {
-            Inside::Blake3(hasher) => Digest::of(hasher.finalize().as_bytes()),
-            Inside::Sha256(hasher) => Digest::of(&hasher.finalize()),
-            Inside::Sha512(hasher) => Digest::of(&hasher.finalize()),
-            Inside::Sha3(hasher) => Digest::of(&hasher.finalize()),
-            Inside::Xxh3(hasher) => Digest::of(&hasher.digest128().to_be_bytes()),
+            State::Blake3(hasher) => Digest::of(hasher.finalize().as_bytes()),
+            State::Sha256(hasher) => Digest::of(&hasher.finalize()),
+            State::Sha512(hasher) => Digest::of(&hasher.finalize()),
+            State::Sha3(hasher) => Digest::of(&hasher.finalize()),
+            State::Xxh3(hasher) => Digest::of(&hasher.digest128().to_be_bytes()),
         }
     }
 }
