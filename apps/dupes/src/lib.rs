@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod digest;
 pub mod escape;
+pub mod exit;
 pub mod listing;
 pub mod options;
 pub mod output;
