@@ -112,9 +112,9 @@ impl fmt::Debug for Digest {
 }
 
 /// Of bytes that come piece by piece.
-pub struct Hasher(State);
+pub struct Hasher(Inside);
 
-enum State {
+enum Inside {
     Blake3(Box<blake3::Hasher>),
     Sha256(sha2::Sha256),
     Sha512(sha2::Sha512),
@@ -122,44 +122,44 @@ enum State {
     Xxh3(Box<xxhash_rust::xxh3::Xxh3>),
 }
 
-impl fmt::Debug for Hasher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hasher").finish_non_exhaustive()
-    }
-}
-
 impl Hasher {
     /// Before the first byte.
     pub fn new(algorithm: Algorithm) -> Hasher {
         Hasher(match algorithm {
-            Algorithm::Blake3 => State::Blake3(Box::default()),
-            Algorithm::Sha256 => State::Sha256(sha2::Sha256::new()),
-            Algorithm::Sha512 => State::Sha512(sha2::Sha512::new()),
-            Algorithm::Sha3 => State::Sha3(sha3::Sha3_256::new()),
-            Algorithm::Xxh3 => State::Xxh3(Box::default()),
+            Algorithm::Blake3 => Inside::Blake3(Box::default()),
+            Algorithm::Sha256 => Inside::Sha256(sha2::Sha256::new()),
+            Algorithm::Sha512 => Inside::Sha512(sha2::Sha512::new()),
+            Algorithm::Sha3 => Inside::Sha3(sha3::Sha3_256::new()),
+            Algorithm::Xxh3 => Inside::Xxh3(Box::default()),
         })
     }
 
     /// The next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Blake3(hasher) => drop(hasher.update(bytes)),
-            State::Sha256(hasher) => hasher.update(bytes),
-            State::Sha512(hasher) => hasher.update(bytes),
-            State::Sha3(hasher) => hasher.update(bytes),
-            State::Xxh3(hasher) => hasher.update(bytes),
+            Inside::Blake3(hasher) => drop(hasher.update(bytes)),
+            Inside::Sha256(hasher) => hasher.update(bytes),
+            Inside::Sha512(hasher) => hasher.update(bytes),
+            Inside::Sha3(hasher) => hasher.update(bytes),
+            Inside::Xxh3(hasher) => hasher.update(bytes),
         }
     }
 
     /// After the last.
     pub fn finish(self) -> Digest {
         match self.0 {
-            State::Blake3(hasher) => Digest::of(hasher.finalize().as_bytes()),
-            State::Sha256(hasher) => Digest::of(&hasher.finalize()),
-            State::Sha512(hasher) => Digest::of(&hasher.finalize()),
-            State::Sha3(hasher) => Digest::of(&hasher.finalize()),
-            State::Xxh3(hasher) => Digest::of(&hasher.digest128().to_be_bytes()),
+            Inside::Blake3(hasher) => Digest::of(hasher.finalize().as_bytes()),
+            Inside::Sha256(hasher) => Digest::of(&hasher.finalize()),
+            Inside::Sha512(hasher) => Digest::of(&hasher.finalize()),
+            Inside::Sha3(hasher) => Digest::of(&hasher.finalize()),
+            Inside::Xxh3(hasher) => Digest::of(&hasher.digest128().to_be_bytes()),
         }
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hasher").finish_non_exhaustive()
     }
 }
 
@@ -191,11 +191,7 @@ mod tests {
             "a7ffc6f8bf1ed76651c14756a061d662f580ff4de43b49fa82d80a4b80f8434a",
             "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532",
         ),
-        (
-            Algorithm::Xxh3,
-            "99aa06d3014798d86001c324468d497f",
-            "06b05ab6733a618578af5f94892f3950",
-        ),
+        (Algorithm::Xxh3, "99aa06d3014798d86001c324468d497f", "06b05ab6733a618578af5f94892f3950"),
     ];
 
     #[test]
@@ -208,7 +204,7 @@ mod tests {
 
     #[test]
     fn piece_by_piece_is_the_same() {
-        let bytes: Vec<u8> = (0..70_000_u32).map(|n| (n * n >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..70_000_u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
         for (_, algorithm) in Algorithm::NAMES {
             let mut hasher = Hasher::new(algorithm);
             bytes.chunks(977).for_each(|piece| hasher.update(piece));

@@ -76,12 +76,12 @@ pub struct Patterns {
 }
 
 /// How sets are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people: a header and indented paths for each set, control bytes escaped.
     #[default]
     Text,
-    /// A path a line and an empty line after each set.
+    /// A path a line and an empty line after each set; further links to a file are left out.
     Fdupes,
     /// A row for each path.
     Csv,
@@ -90,7 +90,7 @@ pub enum Format {
 }
 
 /// What is shown while it runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Progress {
     /// A line on stderr, if that is a terminal.
     #[default]
