@@ -4,8 +4,6 @@
 
 pub mod digest;
 pub mod listing;
-pub mod metrics;
 pub mod options;
-pub mod progress;
 pub mod stop;
 pub mod tally;
