@@ -4,6 +4,7 @@
 
 pub mod digest;
 pub mod listing;
+pub mod metrics;
 pub mod options;
 pub mod stop;
 pub mod tally;
