@@ -6,5 +6,6 @@ pub mod digest;
 pub mod listing;
 pub mod metrics;
 pub mod options;
+pub mod progress;
 pub mod stop;
 pub mod tally;
