@@ -156,7 +156,10 @@ impl Class {
             return left.map(|at| all[at]).collect();
         }
         for group in equal.into_iter().filter(|group| !group.is_empty()) {
-            Tally::add(&work.tally.reads_done, group.iter().filter(|at| **at >= known).count() as u64);
+            Tally::add(
+                &work.tally.reads_done,
+                group.iter().filter(|at| **at >= known).count() as u64,
+            );
             match group[0] < known {
                 true => kin[group[0]].files.extend(group[1..].iter().map(|at| all[*at])),
                 false => kin.push(Kin {

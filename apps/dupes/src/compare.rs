@@ -41,10 +41,7 @@ pub fn compare(
     let comparison = Comparison {
         files,
         size,
-        state: Mutex::new(State {
-            labels: vec![0; files.len()],
-            unread: vec![None; files.len()],
-        }),
+        state: Mutex::new(State { labels: vec![0; files.len()], unread: vec![None; files.len()] }),
         is_decided: AtomicBool::new(files.len() < 2),
         stop,
         on_read,
@@ -118,7 +115,8 @@ impl Comparison<'_> {
         with_buffer(MOST * PIECE, |buffer| {
             while at < end && !groups.is_empty() && !self.is_over() {
                 let len = (end - at).min(PIECE as u64) as usize;
-                groups = groups.drain(..).flat_map(|group| self.step(group, at, len, buffer)).collect();
+                groups =
+                    groups.drain(..).flat_map(|group| self.step(group, at, len, buffer)).collect();
                 groups.retain(|group| group.len() > 1);
                 at += len as u64;
             }
@@ -137,13 +135,7 @@ impl Comparison<'_> {
     }
 
     /// Reads one piece of each, and parts those that differ.
-    fn step(
-        &self,
-        group: Vec<usize>,
-        at: u64,
-        len: usize,
-        buffer: &mut [u8],
-    ) -> Vec<Vec<usize>> {
+    fn step(&self, group: Vec<usize>, at: u64, len: usize, buffer: &mut [u8]) -> Vec<Vec<usize>> {
         // The first file of each kind, and where its bytes are.
         let mut kinds: Vec<Vec<usize>> = Vec::with_capacity(1);
         for file in group {

@@ -141,10 +141,7 @@ fn read_rules(folder: BorrowedFd<'_>, name: &CStr) -> Result<Option<Gitignore>, 
         return Ok(None);
     }
     let mut text = Vec::new();
-    std::fs::File::from(opened)
-        .take(LONGEST)
-        .read_to_end(&mut text)
-        .map_err(|_| Unreadable)?;
+    std::fs::File::from(opened).take(LONGEST).read_to_end(&mut text).map_err(|_| Unreadable)?;
     let mut builder = GitignoreBuilder::new("");
     for line in String::from_utf8_lossy(&text).lines() {
         builder.add_line(None, line).map_err(|_| Unreadable)?;

@@ -1,8 +1,8 @@
 //! A run: three pools, from roots to sets.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -84,7 +84,11 @@ enum Sampled {
 
 impl Run {
     /// Nothing is read yet. An error: workers could not be started.
-    pub fn new(options: Options, splitter: Splitter, live: Live) -> Result<Arc<Run>, Box<dyn Error>> {
+    pub fn new(
+        options: Options,
+        splitter: Splitter,
+        live: Live,
+    ) -> Result<Arc<Run>, Box<dyn Error>> {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = options.threads.map_or(cores, NonZeroUsize::get);
         let pool = |name: &str, workers: usize| {

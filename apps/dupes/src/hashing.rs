@@ -3,7 +3,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use blake3::hazmat::{
+    ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root,
+};
 
 use crate::buffers::with_buffer;
 use crate::compare::Ranges;
@@ -88,7 +90,9 @@ impl Reading<'_> {
     fn subtree(&self, from: u64, to: u64) -> Result<Option<ChainingValue>, Unread> {
         let mut hasher = blake3::Hasher::new();
         hasher.set_input_offset(from);
-        let all = self.pieces(from, to, |piece| drop(hasher.update(piece)))?;
+        let all = self.pieces(from, to, |piece| {
+            hasher.update(piece);
+        })?;
         Ok(all.then(|| hasher.finalize_non_root()))
     }
 }

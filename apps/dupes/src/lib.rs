@@ -1,4 +1,5 @@
 //! The parts of `dupes`, for its binary and its tests.
+
 #![forbid(unsafe_code)]
 
 pub mod buffers;
@@ -15,10 +16,12 @@ pub mod folders;
 pub mod hashing;
 pub mod io;
 pub mod listing;
+pub mod metrics;
 pub mod mounts;
 pub mod options;
 pub mod output;
 pub mod problems;
+pub mod progress;
 pub mod read;
 pub mod sets;
 pub mod size;

@@ -59,6 +59,7 @@ impl fmt::Display for Problem {
 pub struct Problems {
     kept: Mutex<Vec<Problem>>,
     all: AtomicU64,
+    wrong_roots: AtomicU64,
 }
 
 impl Problems {
@@ -67,6 +68,9 @@ impl Problems {
         let counter = if kind == Kind::Changed { &tally.unstable } else { &tally.unread };
         Tally::add(counter, 1);
         self.all.fetch_add(1, Relaxed);
+        if matches!(kind, Kind::Root(_) | Kind::Special) {
+            self.wrong_roots.fetch_add(1, Relaxed);
+        }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
             kept.push(Problem { path, kind });
@@ -76,6 +80,11 @@ impl Problems {
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.all.load(Relaxed)
+    }
+
+    /// How many roots could not be looked at.
+    pub fn wrong_roots(&self) -> u64 {
+        self.wrong_roots.load(Relaxed)
     }
 
     /// Those that were kept, in a stable order.

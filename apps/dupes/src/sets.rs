@@ -168,8 +168,10 @@ impl Sets {
             inode.names.sort_unstable_by_key(|file| self.place(*file));
         }
         inodes.sort_unstable_by_key(|inode| self.place(inode.names[0]));
-        let references: Vec<bool> =
-            inodes.iter().map(|inode| inode.names.iter().any(|file| self.is_reference(*file))).collect();
+        let references: Vec<bool> = inodes
+            .iter()
+            .map(|inode| inode.names.iter().any(|file| self.is_reference(*file)))
+            .collect();
         if references.iter().all(|is| *is) {
             return None;
         }

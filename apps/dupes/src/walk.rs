@@ -362,4 +362,3 @@ pub fn terminated(path: &[u8]) -> Vec<u8> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
