@@ -52,7 +52,7 @@ DUPES_JSON = Finder(OURS, ("dupes", "find", "--format", "json", TREE), outputs.d
 _FCLONES = ("fclones", "group", "--hidden", "--no-ignore", "--min", "1", "--format", "fdupes")
 _CZKAWKA = (
     "czkawka_cli dup --directories {tree} --minimal-file-size 1 --search-method HASH --disable-cache"
-    " --do-not-print-results --compact-file-to-save {result} --hash-type"
+    " --ignore-error-code-on-found --do-not-print-results --compact-file-to-save {result} --hash-type"
 ).split()
 
 PEERS = [
