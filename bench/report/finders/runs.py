@@ -11,9 +11,9 @@ from .processes import finish
 
 COLD = "-cold"
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-# Who takes this long for a round is not the best one, and has fewer rounds.
-SLOW_SECONDS, ROUNDS_OF_SLOW = 20, 3
-QUICK_SLOW_SECONDS, QUICK_ROUNDS_OF_SLOW = 5, 1
+# Who takes this long for a round is not the best one, and has fewer rounds: (seconds, rounds).
+SLOW = [(60, 1), (20, 3)]
+QUICK_SLOW = [(5, 1)]
 PATIENCE_SECONDS, QUICK_PATIENCE_SECONDS = 600, 90
 
 
@@ -36,8 +36,8 @@ class FinderRules(Rules):
         return QUICK_PATIENCE_SECONDS if hurry else PATIENCE_SECONDS
 
     def rounds_of(self, workload, contender, options, seconds):
-        slow, few = (QUICK_SLOW_SECONDS, QUICK_ROUNDS_OF_SLOW) if options.quick else (SLOW_SECONDS, ROUNDS_OF_SLOW)
-        return min(options.rounds, few) if seconds > slow and not self.is_ours(contender) else options.rounds
+        slow = [] if self.is_ours(contender) else QUICK_SLOW if options.quick else SLOW
+        return min([options.rounds] + [few for limit, few in slow if seconds > limit])
 
 
 class Runs:

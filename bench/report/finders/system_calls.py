@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 
+from ..rounds import RunFailed
 from .processes import finish
 
 PATIENCE_SECONDS = 600
@@ -14,13 +15,17 @@ def why_not():
 
 
 def count(finder, program, tree, scratch):
-    """{call: how often}, of all threads. Raises TooSlow."""
+    """{call: how often}, of all threads. Raises TooSlow, RunFailed."""
     table = scratch / "calls"
     result = scratch / "result"
-    result.unlink(missing_ok=True)
+    for left in (table, result):
+        left.unlink(missing_ok=True)
     command, _ = finder.arguments(program, tree.files, result)
-    finish(["strace", "-f", "-c", "-o", table, *command], PATIENCE_SECONDS, cwd=scratch)
-    return parse(table.read_text())
+    code, _, said = finish(["strace", "-f", "-c", "-o", table, *command], PATIENCE_SECONDS, cwd=scratch)
+    calls = parse(table.read_text()) if table.exists() else {}
+    if code not in finder.codes or not calls:
+        raise RunFailed(f"exit code {code}: {' '.join(said.split())[:200]}")
+    return calls
 
 
 def parse(text):

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..bars import judge
 from ..rounds import RunFailed, TooSlow, interleave
 from ..tables import table
-from . import limits, outputs, peers, system_calls
+from . import limits, outputs, peers, runs, system_calls
 from .peers import RESULT, TREE, Finder
 from .runs import FinderRules, Runs, parse_figures
 from .trees import Tree, crates
@@ -56,12 +56,12 @@ class Running(unittest.TestCase):
         os.chmod(file, stat.S_IRWXU)
         return file
 
-    def runs(self, *finders):
+    def running(self, *finders):
         programs = {f.name: self.program for f in finders}
         return Runs(self.stopwatch, self.folder / "scratch", Tree(self.folder, {}), finders, programs)
 
     def attempt(self, one, patience=60):
-        return self.runs(one).attempt(("a", one.name), patience)
+        return self.running(one).attempt(("a", one.name), patience)
 
     def test_a_right_result_has_figures(self):
         expected = {"seconds": 0.5, "peak_mb": 1.024, "cpu_s": 0.7, "switches": 3}
@@ -93,7 +93,7 @@ class Running(unittest.TestCase):
 
     def test_rounds_tables_and_bars_know_them(self):
         ours = Finder(peers.OURS, ("program", "right", TREE), outputs.blocks)
-        run = self.runs(ours, finder("right"), finder("wrong"))
+        run = self.running(ours, finder("right"), finder("wrong"))
         options = types.SimpleNamespace(quick=True, rounds=2, seed=1, budget=60)
         names = [peers.OURS, "right", "wrong"]
         self.swap_json(Finder(peers.OURS, ("program", "json", TREE), outputs.dupes_json))
@@ -115,8 +115,6 @@ class Running(unittest.TestCase):
             self.attempt(ours)
 
     def swap_json(self, other):
-        from . import runs
-
         self.addCleanup(setattr, runs, "DUPES_JSON", runs.DUPES_JSON)
         runs.DUPES_JSON = other
 
@@ -150,7 +148,8 @@ class Judging(unittest.TestCase):
     def test_slow_peers_have_fewer_rounds_and_ours_never(self):
         rules, options = FinderRules(), types.SimpleNamespace(quick=False, rounds=7)
         self.assertEqual(rules.rounds_of("a", "jdupes", options, 1.0), 7)
-        self.assertEqual(rules.rounds_of("a", "jdupes", options, 99.0), 3)
+        self.assertEqual(rules.rounds_of("a", "jdupes", options, 21.0), 3)
+        self.assertEqual(rules.rounds_of("a", "jdupes", options, 99.0), 1)
         self.assertEqual(rules.rounds_of("a", peers.OURS, options, 99.0), 7)
 
 
@@ -167,8 +166,8 @@ class Commands(unittest.TestCase):
 
     def test_a_result_file_takes_the_place_of_stdout(self):
         commands = {one.name: one.arguments("x", "t", "r") for one in peers.PEERS}
-        self.assertEqual({name for name, (_, to_stdout) in commands.items() if not to_stdout},
-                         {"rmlint", "rdfind", "czkawka-xxh3", "czkawka-blake3"})
+        written = {name for name, (_, to_stdout) in commands.items() if not to_stdout}
+        self.assertEqual(written, {"rmlint", "rdfind", "czkawka-xxh3", "czkawka-blake3"})
 
     def test_peers_are_chosen_by_name_or_program(self):
         self.assertEqual([p.name for p in peers.select(["fclones", "jdupes"])], ["fclones", "fclones-tuned", "jdupes"])
