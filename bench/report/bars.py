@@ -66,7 +66,7 @@ class Bar:
     @property
     def name(self):
         parts = [self.workload]
-        if self.figure not in ("ns", "ms", "loss", "us_per_s", "*"):
+        if self.figure not in ("ns", "ms", "seconds", "loss", "us_per_s", "*"):
             parts.append(self.figure)
         if self.label:
             parts.append(self.label)

@@ -17,7 +17,7 @@ def facts(bench):
     }
 
 
-def write(options, known, workloads, roles, results, verdicts, slow_modes, matrix):
+def write(options, known, workloads, roles, results, verdicts, slow_modes, **more):
     by_workload = defaultdict(dict)
     for workload in workloads:
         for contender in roles:
@@ -39,7 +39,7 @@ def write(options, known, workloads, roles, results, verdicts, slow_modes, matri
         "bars": verdicts,
         "slow_modes": slow_modes,
         "failures": {f"{w} {c}": problem for (w, c), problem in results.failures.items()},
-        "matrix": matrix,
+        **more,
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(document, indent=1) + "\n")

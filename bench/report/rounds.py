@@ -63,11 +63,24 @@ class TooSlow(Exception):
 
 def run_rounds(programs, workloads, contenders, options, after_round=lambda results: None):
     """`programs` says which binary runs a contender."""
-    results = Results()
+
+    def attempt(pair, patience):
+        return run_once(programs[pair[1]], *pair, options.quick, patience)
+
+    return interleave(attempt, Rules(), workloads, contenders, options, after_round)
+
+
+def interleave(attempt, rules, workloads, contenders, options, after_round=lambda results: None, results=None):
+    """Shuffled rounds: `attempt(pair, patience)` gives figures, or raises; `rules` say how often.
+
+    With `results`, adds to them.
+    """
+    results = results or Results()
+    results.rounds = 0
     order = random.Random(options.seed)
     # Of each pair; one slow minute of the machine makes nobody slow.
     shortest = {}
-    started = time.monotonic()
+    started, before = time.monotonic(), results.seconds
 
     def out_of_time():
         # The first round is always whole: without it there is nothing to show.
@@ -84,23 +97,39 @@ def run_rounds(programs, workloads, contenders, options, after_round=lambda resu
                 pair = workload, contender
                 if out_of_time():
                     break
-                if pair in results.failures or pair in results.declined:
+                if pair in results.failures or pair in results.declined or pair in results.too_slow:
                     continue
-                if round_number > rounds_of(workload, contender, options, shortest.get(pair, 0.0)):
+                if round_number > rules.rounds_of(workload, contender, options, shortest.get(pair, 0.0)):
                     continue
-                if not takes_part(workload, contender):
+                if not rules.takes_part(workload, contender):
                     results.declined.add(pair)
                     continue
-                hurry = options.quick and not is_ours(contender)
-                seconds = _run_into(results, programs[contender], pair, options.quick, hurry)
+                hurry = options.quick and not rules.is_ours(contender)
+                seconds = _run_into(results, attempt, pair, hurry, rules.patience(hurry))
                 shortest[pair] = min(seconds, shortest.get(pair, seconds))
         if out_of_time():
             break
         results.rounds = round_number
-        results.seconds = time.monotonic() - started
+        results.seconds = before + time.monotonic() - started
         after_round(results)
-    results.seconds = time.monotonic() - started
+    results.seconds = before + time.monotonic() - started
     return results
+
+
+class Rules:
+    """Who runs how often, and for how long at most."""
+
+    def is_ours(self, contender):
+        return is_ours(contender)
+
+    def rounds_of(self, workload, contender, options, seconds):
+        return rounds_of(workload, contender, options, seconds)
+
+    def takes_part(self, workload, contender):
+        return takes_part(workload, contender)
+
+    def patience(self, hurry):
+        return QUICK_WAITS_UP_TO_SECONDS if hurry else TIMEOUT_SECONDS
 
 
 def is_ours(contender):
@@ -125,11 +154,10 @@ def takes_part(workload, contender):
     return contender in ONLY_SOME.get(workload, {contender})
 
 
-def _run_into(results, program, pair, quick, hurry):
+def _run_into(results, attempt, pair, hurry, patience):
     started = time.monotonic()
-    patience = QUICK_WAITS_UP_TO_SECONDS if hurry else TIMEOUT_SECONDS
     try:
-        figures = run_once(program, *pair, quick, patience)
+        figures = attempt(pair, patience)
     except Declined:
         results.declined.add(pair)
     except TooSlow if hurry else ():

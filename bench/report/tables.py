@@ -26,10 +26,10 @@ def unit(workload):
     return UNITS.get(group(workload), DEFAULT_UNIT)
 
 
-def table(workload, contenders, results):
+def table(workload, contenders, results, what=None):
     """The lines, fastest first; then, behind a dash, who declined; then who failed."""
     rows = {c: results.samples[workload, c] for c in contenders if results.samples.get((workload, c))}
-    yield f"{workload}, {unit(workload)}"
+    yield f"{workload}, {what or unit(workload)}"
     if len(rows) == 1:
         yield from _one_contender(*rows.items())
     else:
@@ -72,7 +72,7 @@ def figures_of_all(rows):
     seen = {}
     for row in rows:
         seen |= dict.fromkeys(row)
-    last = [figure for figure in ("rss_kb", "cpu_ms", "cores") if figure in seen]
+    last = [figure for figure in ("rss_kb", "cpu_ms", "cpu_s", "cores", "switches") if figure in seen]
     return [figure for figure in seen if figure not in last] + last
 
 

@@ -1,0 +1,179 @@
+//! The words, their help, and what each stands for by itself.
+//!
+//! Numbers may be negative for clap: then it is told what would be right, not that `-1` is no option.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use regex::bytes::Regex;
+
+use super::pages;
+use super::patterns::{self, Pattern};
+use super::values;
+use crate::digest::Algorithm;
+use crate::options::{Format, Progress};
+use crate::size;
+
+const WHERE: &str = "Where to look";
+const FILES: &str = "Which files count";
+const SETS: &str = "Which sets are listed";
+const HOW: &str = "How they are compared";
+const OUTPUT: &str = "What is printed";
+
+/// Finds files with the same content
+#[derive(Parser)]
+#[command(name = "dupes", version, after_help = pages::after_help())]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Verb {
+    Find(Box<Find>),
+    /// Prints a script that completes words in a shell
+    Completions {
+        /// For which shell
+        shell: Shell,
+    },
+    /// Prints the manual page
+    Man,
+}
+
+/// Finds files with the same content and lists them in sets
+///
+/// Whatever is called a duplicate was read to its last byte. Hidden files count, empty ones and
+/// those that symbolic links lead to don't, unless told. Names of the same inode are one file, and
+/// nothing is ever changed.
+#[derive(clap::Args)]
+#[command(override_usage = pages::USAGE, after_long_help = pages::after_help())]
+pub(super) struct Find {
+    /// Folders or files to look at
+    #[arg(value_name = "PATH", required_unless_present_any = ["stdin", "stdin0"])]
+    pub(super) paths: Vec<PathBuf>,
+
+    /// Take more paths from standard input, one a line; empty lines are skipped
+    #[arg(long, help_heading = WHERE)]
+    pub(super) stdin: bool,
+
+    /// Take more paths from standard input, each ended by a zero byte, as find -print0 writes them
+    #[arg(long, help_heading = WHERE, conflicts_with = "stdin")]
+    pub(super) stdin0: bool,
+
+    /// Compare with what lies here, too, but list no set that lies only here; can be repeated
+    #[arg(long, value_name = "PATH", help_heading = WHERE)]
+    pub(super) reference: Vec<PathBuf>,
+
+    /// Go on where symbolic links lead
+    #[arg(long, help_heading = WHERE)]
+    pub(super) follow: bool,
+
+    /// Stay on the file systems of the given paths
+    #[arg(long, help_heading = WHERE)]
+    pub(super) one_file_system: bool,
+
+    /// Go down only so many levels; 1: only what lies directly in a given folder
+    #[arg(long, value_name = "N", help_heading = WHERE, value_parser = values::depth, allow_negative_numbers = true)]
+    pub(super) depth: Option<usize>,
+
+    /// Skip smaller files; with a unit (k, M, G, T) of 1024: 10k, 1M, 2GiB
+    #[arg(long, value_name = "SIZE", help_heading = FILES, default_value = "1", value_parser = size::parse, allow_negative_numbers = true)]
+    pub(super) min_size: u64,
+
+    /// Skip larger files
+    #[arg(long, value_name = "SIZE", help_heading = FILES, value_parser = size::parse, allow_negative_numbers = true)]
+    pub(super) max_size: Option<u64>,
+
+    /// Only files that match; can be repeated, one match is enough
+    ///
+    /// A glob without a slash is put to the name, one with a slash to the path from the given
+    /// folder on: '*.jpg', 'photos/**/*.jpg'. There * stays within a name, and ** does not. A
+    /// leading slash only says that it is a path: '/a*' are those directly in the given folder.
+    #[arg(long, value_name = "GLOB", help_heading = FILES, value_parser = patterns::glob)]
+    pub(super) name: Vec<Pattern>,
+
+    /// No files that match, and nothing below folders that match; can be repeated
+    ///
+    /// The glob is put to names or paths as that of --name.
+    #[arg(long, value_name = "GLOB", help_heading = FILES, value_parser = patterns::glob)]
+    pub(super) exclude: Vec<Pattern>,
+
+    /// Only files whose path, from the given folder on, matches; beside --name one match is enough
+    ///
+    /// It matches anywhere in the path; use ^ and $ to say where. For bytes that are not UTF-8 use
+    /// (?-u).
+    #[arg(long, value_name = "REGEX", help_heading = FILES, value_parser = patterns::regex)]
+    pub(super) regex: Vec<Regex>,
+
+    /// No files whose path matches, and nothing below folders whose path does
+    #[arg(long, value_name = "REGEX", help_heading = FILES, value_parser = patterns::regex)]
+    pub(super) exclude_regex: Vec<Regex>,
+
+    /// Files and folders whose name begins with a dot count: the default
+    #[arg(long, help_heading = FILES, overrides_with = "no_hidden")]
+    hidden: bool,
+
+    /// Files and folders whose name begins with a dot don't count
+    #[arg(long, help_heading = FILES, overrides_with = "hidden")]
+    pub(super) no_hidden: bool,
+
+    /// Skip what .gitignore and .ignore files say
+    #[arg(long, help_heading = FILES)]
+    pub(super) ignore_files: bool,
+
+    /// List files that have no duplicate
+    #[arg(long, help_heading = SETS, conflicts_with_all = ["rf_over", "rf_under"])]
+    pub(super) unique: bool,
+
+    /// List sets of more than N files [default: 1, or 0 with --rf-under]
+    #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_over, allow_negative_numbers = true)]
+    pub(super) rf_over: Option<usize>,
+
+    /// List sets of fewer than N files, single ones too
+    #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_under, allow_negative_numbers = true)]
+    pub(super) rf_under: Option<usize>,
+
+    /// Files below the same given path are no duplicates of each other
+    #[arg(long, help_heading = SETS)]
+    pub(super) isolate: bool,
+
+    /// Hash all files of a set by this [default: compare their bytes, or blake3]
+    ///
+    /// xxh3 is fast and proves nothing: its sets are marked as unverified, and it can't be had with
+    /// --format fdupes, which has no place for that.
+    #[arg(long, help_heading = HOW, value_parser = values::algorithm())]
+    pub(super) hash: Option<Algorithm>,
+
+    /// Threads that walk and compare [default: one for each core]
+    #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::threads, allow_negative_numbers = true)]
+    pub(super) threads: Option<NonZeroUsize>,
+
+    /// Threads that read here and there [default: as many as the disk can use, measured]
+    #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::threads, allow_negative_numbers = true)]
+    pub(super) io_threads: Option<NonZeroUsize>,
+
+    /// How sets are printed
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t)]
+    pub(super) format: Format,
+
+    /// End lines of text and fdupes with a zero byte, and don't escape names
+    ///
+    /// Names have control bytes, backslashes and what is not UTF-8 escaped otherwise (\n, \\, \xff),
+    /// so that a line is a name and a terminal shows it. In fdupes one more zero byte ends each set.
+    #[arg(short = '0', long, help_heading = OUTPUT)]
+    pub(super) null: bool,
+
+    /// What is shown on stderr while it runs
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t)]
+    pub(super) progress: Progress,
+
+    /// Serve metrics for Prometheus while it runs
+    ///
+    /// A port (9090 or :9090) is one of the loopback interface. To be reached from elsewhere the
+    /// address must be there in full: 0.0.0.0:9090.
+    #[arg(long, value_name = "ADDR", help_heading = OUTPUT, value_parser = values::address)]
+    pub(super) metrics: Option<SocketAddr>,
+}

@@ -1,0 +1,97 @@
+//! What is printed for people and shells: the end of the help, the manual page, completions.
+
+use std::fmt::Write as _;
+use std::io;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use super::args::Args;
+use crate::exit::Exit;
+
+/// Of `find`; clap would say that PATH can be left out.
+pub(super) const USAGE: &str = "dupes find [OPTIONS] PATH...\n       dupes find [OPTIONS] --stdin";
+
+pub(super) const EXAMPLES: [(&str, &str); 7] = [
+    ("dupes find ~/Pictures", "What is there twice in a folder?"),
+    (
+        "dupes find --min-size 1M --name '*.jpg' --exclude .cache ~",
+        "Large pictures only, and nothing below .cache",
+    ),
+    (
+        "dupes find ~/Downloads --reference ~/Archive",
+        "What of the downloads is in the archive already?",
+    ),
+    ("dupes find --isolate old new", "What do two folders have in common?"),
+    ("dupes find --unique --format fdupes -0 .", "Files without a copy, for scripts"),
+    ("dupes find --format json . | jq '.groups[].paths'", "For other programs; any name survives"),
+    ("find . -newer list -print0 | dupes find --stdin0", "Only among these files"),
+];
+
+/// Examples and exit codes.
+pub(super) fn after_help() -> String {
+    let mut text = String::from("Examples:\n");
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    for (command, what) in EXAMPLES {
+        line(format!("  {what}\n    {command}"));
+    }
+    line("\nA path that begins with a dash comes after --, or as ./-name.".into());
+    line("\nExit codes:".into());
+    for exit in Exit::ALL {
+        line(format!("  {:>3}  {}", exit.code(), exit.meaning()));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// A script for a shell.
+pub(super) fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "dupes", &mut script);
+    script
+}
+
+/// One page that has all: the options are those of `find`.
+pub(super) fn man() -> Vec<u8> {
+    let mut page = Vec::new();
+    write_man(&mut page).expect("memory can always be written to");
+    page
+}
+
+fn write_man(page: &mut Vec<u8>) -> io::Result<()> {
+    let mut command = Args::command();
+    command.build();
+    let find = command.find_subcommand("find").expect("it is one of the verbs").clone();
+    let (whole, find) = (Man::new(command), Man::new(find));
+    whole.render_title(page)?;
+    whole.render_name_section(page)?;
+    find.render_synopsis_section(page)?;
+    page.extend(b".br\n\\fBdupes completions\\fR \\fISHELL\\fR\n.br\n\\fBdupes man\\fR\n");
+    find.render_description_section(page)?;
+    find.render_options_section(page)?;
+    page.extend(more_sections().into_bytes());
+    whole.render_version_section(page)
+}
+
+fn more_sections() -> String {
+    let mut text = String::from(".SH EXAMPLES\n");
+    for (command, what) in EXAMPLES {
+        // Writing to a String can't fail; neither here nor below.
+        let _ = writeln!(text, ".PP\n{}\n.RS 4\n.nf\n{}\n.fi\n.RE", roff(what), roff(command));
+    }
+    text.push_str(".SH EXIT STATUS\n");
+    for exit in Exit::ALL {
+        let _ = writeln!(text, ".TP\n.B {}\n{}", exit.code(), roff(exit.meaning()));
+    }
+    text
+}
+
+/// No character of it is a command to the formatter.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    if text.starts_with('.') { format!("\\&{text}") } else { text }
+}

@@ -1,0 +1,31 @@
+//! The parts of `dupes`, for its binary and its tests.
+
+#![forbid(unsafe_code)]
+
+pub mod buffers;
+pub mod class;
+pub mod cli;
+pub mod compare;
+pub mod contents;
+pub mod digest;
+pub mod escape;
+pub mod exit;
+pub mod filter;
+pub mod find;
+pub mod folders;
+pub mod hashing;
+pub mod io;
+pub mod listing;
+pub mod metrics;
+pub mod mounts;
+pub mod options;
+pub mod output;
+pub mod problems;
+pub mod progress;
+pub mod read;
+pub mod sets;
+pub mod size;
+pub mod split;
+pub mod stop;
+pub mod tally;
+pub mod walk;

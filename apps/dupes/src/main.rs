@@ -1,0 +1,131 @@
+//! `dupes`: finds files with the same content.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::ExitCode;
+
+use dupes::cli::{self, Command};
+use dupes::exit::Exit;
+use dupes::find::{Live, Run};
+use dupes::options::Options;
+use dupes::problems::Problems;
+use dupes::size::Size;
+use dupes::split::Splitter;
+use dupes::stop::Stop;
+use dupes::tally::Tally;
+use dupes::{metrics, output, progress};
+
+fn main() -> ExitCode {
+    let mut stdin: Box<dyn BufRead> = Box::new(BufReader::new(io::stdin()));
+    let exit = match cli::parse(std::env::args_os(), &mut stdin) {
+        Ok(Command::Find(options)) => find(*options),
+        Ok(Command::Print(text)) => print(&text),
+        Err(failure) if failure.stdout => match print(failure.text.as_bytes()) {
+            Exit::Complete => failure.exit,
+            other => other,
+        },
+        Err(failure) => {
+            say(failure.text.trim_end());
+            failure.exit
+        }
+    };
+    exit.into()
+}
+
+fn print(text: &[u8]) -> Exit {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Ok(()) => Exit::Complete,
+        Err(error) => could_not_write(&error),
+    }
+}
+
+fn find(options: Options) -> Exit {
+    match try_to_find(options) {
+        Ok(exit) => exit,
+        Err(error) => {
+            say(&format!("dupes: {error}"));
+            Exit::CouldNotRun
+        }
+    }
+}
+
+fn try_to_find(options: Options) -> Result<Exit, Box<dyn Error>> {
+    let live = Live { stop: Stop::on_signals()?, ..Live::default() };
+    let (format, nul) = (options.format, options.nul);
+    let (shown, served, roots) = (options.progress, options.metrics, options.roots.len() as u64);
+    let run = Run::new(options, Splitter::default(), live.clone())?;
+    let served = served
+        .map(|address| metrics::serve(address, &run.pools(), live.tally.clone()))
+        .transpose()?;
+    if let Some(served) = &served {
+        say(&format!("dupes: metrics on http://{}/metrics", served.addr()));
+    }
+    let shown = progress::start(shown, live.tally.clone(), run.pools());
+    let sets = run.finish();
+    drop((shown, served));
+
+    if live.stop.is_asked() {
+        tell_problems(&live.problems);
+        say(&interrupted(&live.tally));
+        return Ok(Exit::Interrupted);
+    }
+    if live.problems.wrong_roots() == roots {
+        tell_problems(&live.problems);
+        return Err("there is nowhere to look".into());
+    }
+    let mut printer = output::printer(format, nul, Box::new(io::stdout().lock()));
+    let printed = sets.print(&mut *printer, &live.stop);
+    drop(printer);
+    tell_problems(&live.problems);
+    match printed {
+        Ok(_) if live.problems.count() > 0 => Ok(Exit::Unread),
+        Ok(_) => Ok(Exit::Complete),
+        Err(_) if live.stop.is_asked() => {
+            say("dupes: interrupted while the listing was printed: it is not complete");
+            Ok(Exit::Interrupted)
+        }
+        Err(error) => Ok(could_not_write(&error)),
+    }
+}
+
+/// What was done before the end that somebody asked for.
+fn interrupted(tally: &Tally) -> String {
+    let [folders, files] = [&tally.folders, &tally.files].map(Tally::get);
+    let read = Size(Tally::get(&tally.read_bytes_done));
+    let [wanted, done] = [&tally.reads_wanted, &tally.reads_done].map(Tally::get);
+    format!(
+        "dupes: interrupted: {folders} folders and {files} files were seen, {done} of {wanted} \
+         reads were done ({read}); nothing is listed"
+    )
+}
+
+fn tell_problems(problems: &Problems) {
+    let (kept, all) = (problems.kept(), problems.count());
+    for problem in &kept {
+        say(&format!("dupes: {problem}"));
+    }
+    let more = all - kept.len() as u64;
+    if more > 0 {
+        say(&format!("dupes: {more} more problems like these are not shown"));
+    }
+    if all > 0 {
+        say(&format!("dupes: {all} problems: what was not read is in no set"));
+    }
+}
+
+/// A listing that nobody wants any more is no failure of ours, but it is not complete.
+fn could_not_write(error: &io::Error) -> Exit {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Exit::ClosedPipe;
+    }
+    say(&format!("dupes: the listing could not be written: {error}"));
+    Exit::CouldNotRun
+}
+
+/// To stderr, if it is still there.
+fn say(text: &str) {
+    progress::say(text);
+}

@@ -1,0 +1,50 @@
+//! Listings: one printer for each format, fed set by set, so that nothing is kept.
+//!
+//! | format | a name that is not UTF-8, or has control bytes | `unverified` |
+//! |---|---|---|
+//! | `text` | escaped (`escape.rs`); raw with `-0` | in the header of the set |
+//! | `fdupes` | escaped; raw with `-0` | can't be said, so the command line refuses it |
+//! | `csv` | quoted, or in the column `path_base64` | in the column `verified` |
+//! | `json` | escaped as JSON does, or `{"bytes":"base64"}` | in the field `verified` |
+
+mod csv;
+mod fdupes;
+mod json;
+#[cfg(test)]
+mod samples;
+mod text;
+
+use std::io::{self, BufWriter, Write};
+
+use crate::listing::{Set, Totals};
+use crate::options::Format;
+
+/// Prints a listing.
+pub trait Printer {
+    /// The next set.
+    fn set(&mut self, set: &Set) -> io::Result<()>;
+
+    /// After the last one: whatever the format ends with, and all of it handed over to the system.
+    fn end(&mut self, totals: &Totals) -> io::Result<()>;
+}
+
+/// The printer of a format. It buffers; `nul` says that names end with a zero byte and are not
+/// escaped, which only `text` and `fdupes` know.
+pub fn printer<'a>(format: Format, nul: bool, out: Box<dyn Write + 'a>) -> Box<dyn Printer + 'a> {
+    let out = BufWriter::with_capacity(1 << 16, out);
+    match format {
+        Format::Text => Box::new(text::Text::new(out, nul)),
+        Format::Fdupes => Box::new(fdupes::Fdupes::new(out, nul)),
+        Format::Csv => Box::new(csv::Csv::new(out)),
+        Format::Json => Box::new(json::Json::new(out)),
+    }
+}
+
+/// A name and what ends it: raw bytes and NUL, or escaped and a newline.
+fn write_name(out: &mut impl Write, name: &[u8], nul: bool) -> io::Result<()> {
+    if nul {
+        out.write_all(name)?;
+        return out.write_all(b"\0");
+    }
+    writeln!(out, "{}", crate::escape::escaped(name))
+}

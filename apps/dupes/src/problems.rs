@@ -1,0 +1,101 @@
+//! What went wrong on the way: counted, kept, and told at the end, a line each.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+use crate::escape::escaped;
+use crate::tally::Tally;
+
+/// So many are kept to be told; the others are only counted.
+const KEPT: usize = 10_000;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A root that was given does not exist, or can't be looked at.
+    Root(i32),
+    /// A root is neither a folder nor a regular file.
+    Special,
+    /// A folder could not be looked into: the error of the system.
+    Folder(i32),
+    /// A file could not be looked at, opened or read.
+    File(i32),
+    /// A file was another one after it was read, or longer, or shorter.
+    Changed,
+    /// A file with patterns to ignore is not what it should be.
+    IgnoreFile,
+    /// A task of ours has panicked: the files that it was about are in no set.
+    Bug,
+}
+
+/// What happened to whom.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    path: Vec<u8>,
+    kind: Kind,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = escaped(&self.path);
+        let why = |code| std::io::Error::from_raw_os_error(code);
+        match self.kind {
+            Kind::Root(code) => write!(f, "{path}: can't look there: {}", why(code)),
+            Kind::Special => write!(f, "{path}: neither a folder nor a file"),
+            Kind::Folder(code) => write!(f, "{path}: folder not read: {}", why(code)),
+            Kind::File(code) => write!(f, "{path}: file not read: {}", why(code)),
+            Kind::Changed => write!(f, "{path}: changed while it was read: in no set"),
+            Kind::Bug => write!(f, "a task of pool {path} has panicked: please report this"),
+            Kind::IgnoreFile => write!(f, "{path}: not obeyed: a pattern in it is wrong"),
+        }
+    }
+}
+
+/// All of a run.
+#[derive(Debug, Default)]
+pub struct Problems {
+    kept: Mutex<Vec<Problem>>,
+    all: AtomicU64,
+    wrong_roots: AtomicU64,
+}
+
+impl Problems {
+    /// One more.
+    pub fn add(&self, tally: &Tally, path: Vec<u8>, kind: Kind) {
+        let counter = if kind == Kind::Changed { &tally.unstable } else { &tally.unread };
+        Tally::add(counter, 1);
+        self.all.fetch_add(1, Relaxed);
+        if matches!(kind, Kind::Root(_) | Kind::Special) {
+            self.wrong_roots.fetch_add(1, Relaxed);
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT {
+            kept.push(Problem { path, kind });
+        }
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.all.load(Relaxed)
+    }
+
+    /// How many roots could not be looked at.
+    pub fn wrong_roots(&self) -> u64 {
+        self.wrong_roots.load(Relaxed)
+    }
+
+    /// Those that were kept, in a stable order.
+    pub fn kept(&self) -> Vec<Problem> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kept.sort();
+        kept
+    }
+}
+
+/// The number that a message of the system goes by.
+pub fn code(error: Errno) -> i32 {
+    error.raw_os_error()
+}

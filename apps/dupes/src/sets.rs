@@ -1,0 +1,255 @@
+//! From files that are equal to a listing: one file for each inode, what is to be listed, in a
+//! stable order.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+use crate::class::Kin;
+use crate::digest::{Digest, Verified};
+use crate::folders::{FileId, Folder, join};
+use crate::listing::{Entry, Set, Totals};
+use crate::options::Options;
+use crate::output::Printer;
+use crate::stop::Stop;
+use crate::tally::Tally;
+
+/// What a run has gathered.
+#[derive(Debug)]
+pub struct Gathered<'a, S, L> {
+    /// All of them, by number.
+    pub folders: Vec<Arc<Folder>>,
+    /// What it has counted.
+    pub tally: &'a Tally,
+    /// What it was told.
+    pub options: &'a Options,
+    /// Small files that have the same hash.
+    pub small: S,
+    /// Large files that are equal, with their size; some are alone.
+    pub large: L,
+    /// Files, and further names of them.
+    pub names: Vec<(FileId, FileId)>,
+    /// Files of which nobody knows what is in them.
+    pub unread: Vec<FileId>,
+}
+
+/// Everything that was found.
+#[derive(Debug)]
+pub struct Sets {
+    folders: Vec<Arc<Folder>>,
+    /// Of each folder, in the order of their paths.
+    ranks: Vec<u32>,
+    kin: Vec<(u64, Kin)>,
+    names: HashMap<FileId, Vec<FileId>>,
+    rules: Rules,
+    totals: Totals,
+}
+
+/// What is listed.
+#[derive(Debug)]
+struct Rules {
+    copies: std::ops::RangeInclusive<usize>,
+    isolate: bool,
+    /// Of each root.
+    references: Vec<bool>,
+}
+
+impl Sets {
+    /// Puts it in order.
+    pub fn new<S, L>(gathered: Gathered<'_, S, L>) -> Sets
+    where
+        S: Iterator<Item = (Digest, Vec<FileId>)>,
+        L: Iterator<Item = (u64, Kin)>,
+    {
+        let Gathered { folders, tally, options, small, large, names, unread } = gathered;
+        let further = names.len() as u64;
+        let mut of: HashMap<FileId, Vec<FileId>> = HashMap::new();
+        for (file, name) in names {
+            of.entry(file).or_default().push(name);
+        }
+        let verified = Verified::by(options.hash.unwrap_or_default());
+        let small = small.map(|(digest, files)| {
+            let size = folders[files[0].folder as usize].seen(files[0].entry).size;
+            (size, Kin { files, digest: Some(digest), verified })
+        });
+        let rules = Rules {
+            copies: options.copies.clone(),
+            isolate: options.isolate,
+            references: options.roots.iter().map(|root| root.reference).collect(),
+        };
+        let mut kin: Vec<_> = small.chain(large).filter(|(_, kin)| kin.files.len() > 1).collect();
+        let mut sets = Sets {
+            ranks: ranks(&folders),
+            totals: totals(tally, further),
+            names: of,
+            kin: Vec::new(),
+            folders,
+            rules,
+        };
+        if sets.rules.copies.contains(&1) {
+            sets.add_alone(&mut kin, &unread);
+        }
+        sets.kin = sets.in_order(kin);
+        sets
+    }
+
+    /// Files that are equal to no other.
+    fn add_alone(&self, kin: &mut Vec<(u64, Kin)>, unread: &[FileId]) {
+        let mut others: HashSet<FileId> = unread.iter().copied().collect();
+        others.extend(kin.iter().flat_map(|(_, kin)| &kin.files));
+        others.extend(self.names.values().flatten());
+        for folder in &self.folders {
+            for entry in 0..folder.len() {
+                let file = FileId { folder: folder.number, entry };
+                if !others.contains(&file) {
+                    let (files, verified) = (vec![file], Verified::Unique);
+                    kin.push((folder.seen(entry).size, Kin { files, digest: None, verified }));
+                }
+            }
+        }
+    }
+
+    /// The largest first; files, and sets of the same size, by their paths.
+    fn in_order(&self, mut kin: Vec<(u64, Kin)>) -> Vec<(u64, Kin)> {
+        for (_, kin) in &mut kin {
+            kin.files.sort_unstable_by_key(|file| self.place(*file));
+        }
+        kin.sort_by_key(|(size, kin)| (Reverse(*size), self.place(kin.files[0])));
+        kin
+    }
+
+    /// Where a file comes: by its folder, then by its name.
+    fn place(&self, file: FileId) -> (u32, &[u8]) {
+        let folder = &self.folders[file.folder as usize];
+        (self.ranks[file.folder as usize], folder.file_name(file.entry))
+    }
+
+    /// Prints all that is to be listed. Stops between two sets if it is to.
+    pub fn print(&self, printer: &mut dyn Printer, stop: &Stop) -> io::Result<Totals> {
+        let mut totals = self.totals;
+        for (size, kin) in &self.kin {
+            if stop.is_asked() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let set = self.set(*size, kin);
+            let Some((set, copies)) = set else { continue };
+            if self.rules.copies.contains(&copies) {
+                let redundant = set.files.len() as u64 - 1;
+                totals.sets += 1;
+                totals.redundant_files += redundant;
+                totals.redundant_bytes += redundant * size;
+                totals.reclaimable_bytes += set.reclaimable;
+                printer.set(&set)?;
+            }
+        }
+        printer.end(&totals)?;
+        Ok(totals)
+    }
+
+    /// As it is listed, and how many copies it counts for; None if nothing in it is to be.
+    fn set(&self, size: u64, kin: &Kin) -> Option<(Set, usize)> {
+        let mut inodes: Vec<Inode> = Vec::with_capacity(kin.files.len());
+        for file in &kin.files {
+            let seen = self.folders[file.folder as usize].seen(file.entry);
+            let key = (seen.device, seen.inode);
+            // Files with one name that are one all the same: a file mounted on another.
+            let at = inodes.iter().position(|inode| inode.key == key).unwrap_or(inodes.len());
+            if at == inodes.len() {
+                inodes.push(Inode { key, names: Vec::new() });
+            }
+            inodes[at].names.push(*file);
+            inodes[at].names.extend(self.names.get(file).into_iter().flatten());
+        }
+        if inodes.len() == 1 && kin.files.len() > 1 && !self.rules.copies.contains(&1) {
+            return None;
+        }
+        for inode in &mut inodes {
+            inode.names.sort_unstable_by_key(|file| self.place(*file));
+        }
+        inodes.sort_unstable_by_key(|inode| self.place(inode.names[0]));
+        let references: Vec<bool> = inodes
+            .iter()
+            .map(|inode| inode.names.iter().any(|file| self.is_reference(*file)))
+            .collect();
+        if references.iter().all(|is| *is) {
+            return None;
+        }
+        let copies = match self.rules.isolate {
+            false => inodes.len(),
+            true => {
+                let roots: HashSet<u32> =
+                    inodes.iter().map(|inode| self.root(inode.names[0])).collect();
+                roots.len()
+            }
+        };
+        let keeper = references.iter().position(|is| *is).unwrap_or(0);
+        let freed = inodes.iter().zip(&references).enumerate();
+        let freed = freed.filter(|(at, (_, is_reference))| *at != keeper && !**is_reference);
+        let reclaimable = freed.map(|(_, (inode, _))| self.reclaimable(inode)).sum();
+        let verified = if inodes.len() == 1 { Verified::Unique } else { kin.verified };
+        let files = inodes.iter().zip(references).map(|(inode, reference)| Entry {
+            paths: inode.names.iter().map(|file| self.path(*file)).collect(),
+            reference,
+        });
+        let set = Set { size, digest: kin.digest, verified, files: files.collect(), reclaimable };
+        Some((set, copies))
+    }
+
+    /// What comes free if it goes: nothing, if it has a name that we don't know.
+    fn reclaimable(&self, inode: &Inode) -> u64 {
+        let first = inode.names[0];
+        let seen = self.folders[first.folder as usize].seen(first.entry);
+        let has_others = usize::from(seen.links) > inode.names.len();
+        if has_others { 0 } else { seen.blocks * 512 }
+    }
+
+    fn root(&self, file: FileId) -> u32 {
+        self.folders[file.folder as usize].root
+    }
+
+    fn is_reference(&self, file: FileId) -> bool {
+        self.rules.references[self.root(file) as usize]
+    }
+
+    fn path(&self, file: FileId) -> Vec<u8> {
+        let folder = &self.folders[file.folder as usize];
+        let mut path = folder.path();
+        join(&mut path, folder.file_name(file.entry));
+        path
+    }
+}
+
+/// A file, with all of its names.
+struct Inode {
+    key: (u16, u64),
+    names: Vec<FileId>,
+}
+
+/// Parts of one folder have the same.
+fn ranks(folders: &[Arc<Folder>]) -> Vec<u32> {
+    let mut paths: Vec<(Vec<u8>, u32)> =
+        folders.iter().map(|folder| (folder.path(), folder.number)).collect();
+    paths.sort_unstable();
+    let mut ranks = vec![0; paths.len()];
+    let mut rank = 0;
+    for at in 0..paths.len() {
+        if at > 0 && paths[at].0 != paths[at - 1].0 {
+            rank += 1;
+        }
+        ranks[paths[at].1 as usize] = rank;
+    }
+    ranks
+}
+
+fn totals(tally: &Tally, further_names: u64) -> Totals {
+    Totals {
+        folders: Tally::get(&tally.folders),
+        files: Tally::get(&tally.files) - further_names,
+        bytes: Tally::get(&tally.bytes),
+        bytes_read: Tally::get(&tally.read_bytes_done),
+        unread: Tally::get(&tally.unread),
+        unstable: Tally::get(&tally.unstable),
+        ..Totals::default()
+    }
+}

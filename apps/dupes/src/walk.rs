@@ -1,0 +1,364 @@
+//! From roots to files: looks into folders, each of them once, and passes on what counts.
+//!
+//! Folders that were found and not looked into yet are in the *frontier*. A walking task takes from
+//! it until it is empty, so nobody waits for anybody, and when the last one ends there is no folder
+//! left: whoever finds some is not at its end.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, OFlags, RawDir, Stat, fstat, statat};
+use rustix::io::Errno;
+use tidegate::Pool;
+
+use crate::filter::{Decision, Ignores};
+use crate::folders::{self, Folder, Folders, Found, open_path};
+use crate::io::Gauge;
+use crate::mounts;
+use crate::options::{Filter, Root};
+use crate::problems::{Kind, Problems, code};
+use crate::stop::Stop;
+use crate::tally::Tally;
+
+/// Entries of folders are read so many bytes at a time.
+const LISTING: usize = 64 << 10;
+/// A folder with more files passes them on in parts.
+const PART: usize = 8_192;
+
+/// Where the files of a folder, or of a part of it, go.
+pub type Sink = Box<dyn Fn(&Arc<Folder>) + Send + Sync>;
+
+/// A walk over all roots.
+pub struct Walk {
+    pub(crate) pool: Pool,
+    pub(crate) gauge: Gauge,
+    filter: Filter,
+    folders: Arc<Folders>,
+    /// By device and inode: links and mounts that lead back end here.
+    visited: Mutex<HashSet<(u64, u64)>>,
+    frontier: Mutex<Vec<Waiting>>,
+    walking: AtomicUsize,
+    root_devices: Mutex<HashSet<u64>>,
+    problems: Arc<Problems>,
+    tally: Arc<Tally>,
+    stop: Stop,
+    sink: Sink,
+}
+
+impl std::fmt::Debug for Walk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walk").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+/// A folder that nobody has looked into.
+struct Waiting {
+    folder: Arc<Folder>,
+    ignores: Option<Arc<Ignores>>,
+}
+
+/// What a walk needs of its run.
+#[derive(Debug)]
+pub struct Setting {
+    /// Where its tasks run.
+    pub pool: Pool,
+    /// Watches over how many.
+    pub gauge: Gauge,
+    /// What counts.
+    pub filter: Filter,
+    /// Where folders and files are kept.
+    pub folders: Arc<Folders>,
+    /// Who hears what went wrong.
+    pub problems: Arc<Problems>,
+    /// What is counted.
+    pub tally: Arc<Tally>,
+    /// Whether to stop.
+    pub stop: Stop,
+}
+
+impl Walk {
+    /// Nothing begins before `start`.
+    pub fn new(setting: Setting, sink: Sink) -> Arc<Walk> {
+        let Setting { pool, gauge, filter, folders, problems, tally, stop } = setting;
+        Arc::new(Walk {
+            pool,
+            gauge,
+            filter,
+            folders,
+            visited: Mutex::default(),
+            frontier: Mutex::default(),
+            walking: AtomicUsize::new(0),
+            root_devices: Mutex::default(),
+            problems,
+            tally,
+            stop,
+            sink,
+        })
+    }
+
+    /// Looks at the roots, and lets the pool begin. It is done when the pool is idle.
+    pub fn start(self: &Arc<Walk>, roots: &[Root]) {
+        for (number, root) in roots.iter().enumerate() {
+            self.add_root(number as u32, root.path.as_os_str().as_bytes());
+        }
+        // The last one that was found is looked into first.
+        lock(&self.frontier).reverse();
+        self.call_others();
+    }
+
+    /// Links that are given as roots are followed: who names one means what it leads to.
+    fn add_root(&self, number: u32, path: &[u8]) {
+        let stat = open_path(&terminated(path), OFlags::PATH).and_then(fstat);
+        let stat = match stat {
+            Ok(stat) => stat,
+            Err(error) => return self.problem(path.to_vec(), Kind::Root(code(error))),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                lock(&self.root_devices).insert(stat.st_dev);
+                let folder = self.folders.add_root(number, path);
+                lock(&self.frontier).push(Waiting { folder, ignores: None });
+            }
+            FileType::RegularFile => {
+                let (before, name) = split(path);
+                let folder = self.folders.add_root(number, before);
+                let mut found = Found::default();
+                if self.filter.is_size(folders::size(&stat)) {
+                    self.add(&mut found, name, &stat);
+                }
+                self.pass_on(&folder, found);
+            }
+            _ => self.problem(path.to_vec(), Kind::Special),
+        }
+    }
+
+    /// Takes folders until there are none.
+    fn work(self: &Arc<Walk>) {
+        let mut listing = vec![MaybeUninit::uninit(); LISTING];
+        while !self.stop.is_asked() {
+            let Some(waiting) = lock(&self.frontier).pop() else { break };
+            let measured = self.gauge.begin();
+            let looked = self.look_into(&waiting, &mut listing);
+            if let Err(error) = looked {
+                self.problem(waiting.folder.path(), Kind::Folder(code(error)));
+            }
+            self.gauge.end(&self.pool, measured);
+            self.call_others();
+        }
+        self.walking.fetch_sub(1, SeqCst);
+    }
+
+    /// There is more than one can do.
+    fn call_others(self: &Arc<Walk>) {
+        let wanted = lock(&self.frontier).len().min(self.gauge.workers());
+        while self.walking.load(SeqCst) < wanted {
+            self.walking.fetch_add(1, SeqCst);
+            let walk = Arc::clone(self);
+            if self.pool.try_spawn(move || walk.work()).is_err() {
+                // No room: enough of them are on their way. Or the run is over.
+                self.walking.fetch_sub(1, SeqCst);
+                break;
+            }
+        }
+    }
+
+    fn look_into(
+        &self,
+        waiting: &Waiting,
+        listing: &mut [MaybeUninit<u8>],
+    ) -> rustix::io::Result<()> {
+        let folder = &waiting.folder;
+        let Some((opened, device)) = self.enter(folder)? else { return Ok(()) };
+        Tally::add(&self.tally.folders, 1);
+        let ignores = match self.filter.ignore_files {
+            true => self.ignores(waiting, opened.as_fd()),
+            false => None,
+        };
+        let mut look = Look {
+            walk: self,
+            folder: Arc::clone(folder),
+            ignores,
+            below_root: self.filter.asks_for_paths().then(|| folder.path_below_root()),
+            found: Found::default(),
+            subfolders: Vec::new(),
+            device,
+        };
+        let mut entries = RawDir::new(opened.as_fd(), listing);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                look.at(opened.as_fd(), name, entry.file_type());
+            }
+            if self.stop.is_asked() {
+                break;
+            }
+        }
+        look.end();
+        Ok(())
+    }
+
+    /// None: it was looked into already, or is not to be.
+    fn enter(&self, folder: &Folder) -> rustix::io::Result<Option<(OwnedFd, u64)>> {
+        let follow = if self.filter.follow || folder.depth == 0 {
+            OFlags::empty()
+        } else {
+            OFlags::NOFOLLOW
+        };
+        let path = terminated(&folder.path());
+        let opened = open_path(&path, OFlags::RDONLY | OFlags::DIRECTORY | follow)?;
+        let stat = fstat(&opened)?;
+        let is_root = folder.depth == 0;
+        if !is_root && stat.st_dev != folder.found_on {
+            let elsewhere = !lock(&self.root_devices).contains(&stat.st_dev);
+            if self.filter.one_file_system && elsewhere || mounts::is_pseudo(&opened)? {
+                return Ok(None);
+            }
+        }
+        let is_new = lock(&self.visited).insert((stat.st_dev, stat.st_ino));
+        Ok(is_new.then_some((opened, stat.st_dev)))
+    }
+
+    fn ignores(
+        &self,
+        waiting: &Waiting,
+        opened: rustix::fd::BorrowedFd<'_>,
+    ) -> Option<Arc<Ignores>> {
+        let below_root = waiting.folder.path_below_root();
+        let (ignores, wrong) = Ignores::read(opened, &below_root, waiting.ignores.clone());
+        for name in wrong {
+            let mut path = waiting.folder.path();
+            folders::join(&mut path, name.to_bytes());
+            self.problem(path, Kind::IgnoreFile);
+        }
+        ignores
+    }
+
+    fn add(&self, found: &mut Found, name: &[u8], stat: &Stat) {
+        Tally::add(&self.tally.files, 1);
+        Tally::add(&self.tally.bytes, folders::size(stat));
+        found.add(name, stat, self.folders.device(stat.st_dev));
+    }
+
+    fn pass_on(&self, folder: &Arc<Folder>, found: Found) {
+        let some = !found.is_empty();
+        folder.fill(found);
+        if some {
+            (self.sink)(folder);
+        }
+    }
+
+    fn problem(&self, path: Vec<u8>, kind: Kind) {
+        self.problems.add(&self.tally, path, kind);
+    }
+}
+
+/// A look into one folder.
+struct Look<'a> {
+    walk: &'a Walk,
+    /// Or the part of it that is being filled.
+    folder: Arc<Folder>,
+    ignores: Option<Arc<Ignores>>,
+    /// Where somebody asks for it.
+    below_root: Option<Vec<u8>>,
+    found: Found,
+    subfolders: Vec<Waiting>,
+    device: u64,
+}
+
+impl Look<'_> {
+    fn at(&mut self, opened: rustix::fd::BorrowedFd<'_>, name: &CStr, listed: FileType) {
+        let bytes = name.to_bytes();
+        match listed {
+            FileType::Directory => return self.add_folder(bytes),
+            FileType::Symlink if !self.walk.filter.follow => return,
+            // Before it costs a system call.
+            FileType::RegularFile if !self.counts(bytes, false) => return,
+            FileType::RegularFile | FileType::Symlink | FileType::Unknown => {}
+            _ => return,
+        }
+        let follow = match self.walk.filter.follow {
+            true => AtFlags::empty(),
+            false => AtFlags::SYMLINK_NOFOLLOW,
+        };
+        let stat = match statat(opened, name, follow) {
+            Ok(stat) => stat,
+            // A link that leads nowhere, or in a circle.
+            Err(Errno::NOENT | Errno::LOOP) if listed == FileType::Symlink => return,
+            Err(error) => return self.problem(name, error),
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => self.add_folder(bytes),
+            FileType::RegularFile => {
+                if listed == FileType::RegularFile || self.counts(bytes, false) {
+                    self.add_file(bytes, &stat);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_folder(&mut self, name: &[u8]) {
+        let depth = self.folder.depth as usize + 1;
+        let is_too_deep = self.walk.filter.depth.is_some_and(|most| depth >= most);
+        if is_too_deep || !self.counts(name, true) {
+            return;
+        }
+        let folder = self.walk.folders.add_below(&self.folder, name, self.device);
+        self.subfolders.push(Waiting { folder, ignores: self.ignores.clone() });
+    }
+
+    fn add_file(&mut self, name: &[u8], stat: &Stat) {
+        if !self.walk.filter.is_size(folders::size(stat)) {
+            return;
+        }
+        self.walk.add(&mut self.found, name, stat);
+        if self.found.len() == PART {
+            let next = self.walk.folders.add_part(&self.folder);
+            let part = std::mem::replace(&mut self.folder, next);
+            self.walk.pass_on(&part, std::mem::take(&mut self.found));
+        }
+    }
+
+    fn counts(&self, name: &[u8], is_folder: bool) -> bool {
+        let below_root = self.below_root.as_deref();
+        let decision = self.walk.filter.decide(name, below_root, is_folder);
+        decision == Decision::Counts
+            && !self.ignores.as_ref().is_some_and(|ignores| {
+                ignores.forbids(below_root.unwrap_or_default(), name, is_folder)
+            })
+    }
+
+    fn problem(&self, name: &CStr, error: Errno) {
+        let mut path = self.folder.path();
+        folders::join(&mut path, name.to_bytes());
+        self.walk.problem(path, Kind::File(code(error)));
+    }
+
+    fn end(self) {
+        lock(&self.walk.frontier).extend(self.subfolders.into_iter().rev());
+        self.walk.pass_on(&self.folder, self.found);
+    }
+}
+
+/// What comes before the name of a file, up to the last slash, and the name.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    path.split_at(name)
+}
+
+/// With the zero byte that the system wants.
+pub fn terminated(path: &[u8]) -> Vec<u8> {
+    let mut path = path.to_vec();
+    path.push(0);
+    path
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

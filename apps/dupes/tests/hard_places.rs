@@ -1,0 +1,285 @@
+//! The binary, at places where finders get lost: what it prints, what it says, how it ends.
+
+mod support;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use support::in_time;
+use tempfile::TempDir;
+
+fn dupes(args: &[&OsStr]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dupes"));
+    command.arg("find").args(["--progress", "never"]).args(args).stdin(Stdio::null());
+    in_time("dupes find", move || command.output().unwrap())
+}
+
+fn find(dir: &TempDir, more: &[&str]) -> Output {
+    let mut args: Vec<&OsStr> = more.iter().map(OsStr::new).collect();
+    args.push(dir.path().as_os_str());
+    dupes(&args)
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The names of all files in sets, without their folders.
+fn listed(output: &Output) -> Vec<Vec<String>> {
+    let groups = json(output)["groups"].as_array().unwrap().clone();
+    let name =
+        |path: &serde_json::Value| path.as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let paths =
+        |group: &serde_json::Value| group["paths"].as_array().unwrap().iter().map(name).collect();
+    groups.iter().map(paths).collect()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn write(dir: &TempDir, name: &str, text: &str) {
+    let path = dir.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn fifos_sockets_and_symlinks_are_never_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "a", "same");
+    write(&dir, "b", "same");
+    let fifo = dir.path().join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o644),
+        0,
+    )
+    .unwrap();
+    let _socket = UnixListener::bind(dir.path().join("socket")).unwrap();
+    symlink(dir.path().join("a"), dir.path().join("link")).unwrap();
+    symlink(".", dir.path().join("circle")).unwrap();
+    symlink("nowhere", dir.path().join("broken")).unwrap();
+    let output = find(&dir, &["--format", "json"]);
+    assert_eq!(listed(&output), [["a", "b"]]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    // Followed, the link is one more name of the same file, and the circle ends.
+    let output = find(&dir, &["--format", "json", "--follow"]);
+    assert_eq!(listed(&output), [["a", "b"]]);
+    assert_eq!(output.status.code(), Some(0));
+    // A root that is none of both is said to be so.
+    let output = dupes(&[fifo.as_os_str()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("neither a folder nor a file"), "{}", stderr(&output));
+}
+
+#[test]
+fn hard_links_overlapping_roots_and_the_same_root_twice_are_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "in/a", "same");
+    fs::hard_link(dir.path().join("in/a"), dir.path().join("in/b")).unwrap();
+    let (all, inner) = (dir.path().as_os_str(), dir.path().join("in"));
+    let output = dupes(&["--format".as_ref(), "json".as_ref(), all, inner.as_os_str(), all]);
+    assert_eq!(listed(&output).len(), 0, "one file has no duplicate");
+    write(&dir, "c", "same");
+    let output = dupes(&["--format".as_ref(), "json".as_ref(), all, inner.as_os_str(), all]);
+    assert_eq!(listed(&output), [["c", "a"]]);
+    let group = &json(&output)["groups"][0];
+    assert_eq!(group["links"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_another_link_keeps_alive_is_not_reclaimable() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(&dir, "a", &"x".repeat(5_000));
+    write(&dir, "b", &"x".repeat(5_000));
+    let reclaimable =
+        || json(&find(&dir, &["--format", "json"]))["totals"]["reclaimable_bytes"].as_u64();
+    assert!(reclaimable() >= Some(5_000));
+    fs::hard_link(dir.path().join("b"), outside.path().join("kept")).unwrap();
+    assert_eq!(reclaimable(), Some(0));
+}
+
+#[test]
+fn trees_deeper_than_a_path_may_be_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "d".repeat(200);
+    // Step by step: no path to its end can be given to the system at once.
+    let mut at =
+        rustix::fs::open(dir.path(), rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
+            .unwrap();
+    for _ in 0..50 {
+        rustix::fs::mkdirat(&at, &name, rustix::fs::Mode::from_raw_mode(0o755)).unwrap();
+        at = rustix::fs::openat(&at, &name, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
+            .unwrap();
+    }
+    for file in ["a", "b"] {
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE;
+        let file = rustix::fs::openat(&at, file, flags, rustix::fs::Mode::from_raw_mode(0o644));
+        fs::File::from(file.unwrap()).write_all(&vec![3; 70_000]).unwrap();
+    }
+    let output = find(&dir, &["--format", "json"]);
+    assert_eq!(listed(&output), [["a", "b"]], "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0));
+    let removed = Command::new("rm").arg("-rf").arg(dir.path()).status().unwrap();
+    assert!(removed.success());
+}
+
+#[test]
+fn what_may_not_be_read_is_said_and_in_no_set() {
+    if is_root() {
+        // Who may read everything can still find nothing there.
+        let output = dupes(&["/nonexistent".as_ref()]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("/nonexistent"), "{}", stderr(&output));
+        eprintln!("skipped in part: root may read everything");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c", "in/d"] {
+        write(&dir, name, "same");
+    }
+    for name in ["b", "in"] {
+        fs::set_permissions(dir.path().join(name), PermissionsExt::from_mode(0)).unwrap();
+    }
+    let output = find(&dir, &["--format", "json"]);
+    fs::set_permissions(dir.path().join("in"), PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(listed(&output), [["a", "c"]]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(stderr(&output).lines().count(), 3, "two and a summary: {}", stderr(&output));
+}
+
+#[test]
+fn some_roots_missing_is_3_and_all_missing_is_2() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "a", "same");
+    write(&dir, "b", "same");
+    let output = dupes(&[
+        "--format".as_ref(),
+        "json".as_ref(),
+        dir.path().as_os_str(),
+        "/no/where".as_ref(),
+    ]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(listed(&output), [["a", "b"]]);
+    let output = dupes(&["/no/where".as_ref()]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+}
+
+#[test]
+fn names_of_any_bytes_survive() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: [&[u8]; 4] = [b"new\nline", b"esc\x1b[31m", b"\xff\xfe", b"-rf \"quoted\", 'x'"];
+    for name in names {
+        fs::write(dir.path().join(OsStr::from_bytes(name)), "same").unwrap();
+    }
+    let output = find(&dir, &["--format", "fdupes", "-0"]);
+    let mut found: Vec<&[u8]> = output
+        .stdout
+        .split(|byte| *byte == 0)
+        .filter(|path| !path.is_empty())
+        .map(|path| path.rsplit(|byte| *byte == b'/').next().unwrap())
+        .collect();
+    found.sort_unstable();
+    let mut expected = names;
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    let output = find(&dir, &["--format", "text"]);
+    assert!(!output.stdout.contains(&0x1b), "an escape sequence reached the terminal");
+}
+
+#[test]
+fn a_closed_pipe_and_a_full_disk_end_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..3_000 {
+        write(&dir, &format!("a{n}"), &(n / 2).to_string());
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dupes"))
+        .args(["find", "--format", "json"])
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut first).unwrap();
+    drop(out);
+    let status = in_time("its end", move || child.wait().unwrap());
+    assert_eq!(status.code(), Some(141));
+
+    if Path::new("/dev/full").exists() {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dupes"));
+        command.args(["find", "--format", "json"]).arg(dir.path()).stdout(full);
+        let output = in_time("its end", move || command.stderr(Stdio::piped()).output().unwrap());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("could not be written"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn proc_can_be_looked_at_and_is_skipped_elsewhere() {
+    let output = dupes(&["--format".as_ref(), "json".as_ref(), "/proc/self/fdinfo".as_ref()]);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+}
+
+#[test]
+fn filters_choose_what_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.txt", "b.txt", "c.log", ".hidden", "deep/er/d.txt", "skip/e.txt"] {
+        write(&dir, name, "same");
+    }
+    write(&dir, ".gitignore", "*.log\nskip/\n");
+    let rows: [(&[&str], &[&str]); 8] = [
+        (&[], &[".hidden", "a.txt", "b.txt", "c.log", "d.txt", "e.txt"]),
+        (&["--no-hidden"], &["a.txt", "b.txt", "c.log", "d.txt", "e.txt"]),
+        (&["--name", "*.txt"], &["a.txt", "b.txt", "d.txt", "e.txt"]),
+        (&["--exclude", "skip"], &[".hidden", "a.txt", "b.txt", "c.log", "d.txt"]),
+        (&["--regex", "^deep|^a"], &["a.txt", "d.txt"]),
+        (&["--depth", "1"], &[".hidden", "a.txt", "b.txt", "c.log"]),
+        (&["--ignore-files"], &[".hidden", "a.txt", "b.txt", "d.txt"]),
+        (&["--min-size", "5"], &[]),
+    ];
+    for (more, expected) in rows {
+        let output = find(&dir, &[more, &["--format", "json"][..]].concat());
+        let mut found = listed(&output).concat();
+        found.sort();
+        assert_eq!(found, expected, "{more:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn isolated_and_reference_roots() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(&one, "a", "same");
+    write(&one, "b", "same");
+    write(&one, "x", "only here");
+    write(&one, "y", "only here");
+    write(&two, "c", "same");
+    write(&two, "p", "only there");
+    write(&two, "q", "only there");
+    let sets = |args: &[&OsStr]| {
+        let mut all: Vec<&OsStr> = vec!["--format".as_ref(), "json".as_ref()];
+        all.extend(args);
+        let mut sets = listed(&dupes(&all));
+        sets.iter_mut().for_each(|set| set.sort());
+        sets.sort();
+        sets
+    };
+    let (one, two) = (one.path().as_os_str(), two.path().as_os_str());
+    assert_eq!(sets(&["--isolate".as_ref(), one, two]), [["a", "b", "c"]]);
+    let expected = [vec!["a", "b", "c"], vec!["x", "y"]];
+    assert_eq!(sets(&["--reference".as_ref(), two, one]), expected);
+}

@@ -1,0 +1,122 @@
+//! A test binary that plays a second process, and limits on everything that could hang.
+
+#![allow(dead_code, reason = "not every binary needs all of it")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Far more than anything here takes, on a machine that is busy with something else.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// What `f` returns, or a panic after [`LIMIT`].
+pub(crate) fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let helper = thread::spawn(move || {
+        let _ = sender.send(f());
+    });
+    match receiver.recv_timeout(LIMIT) {
+        Ok(value) => value,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not within {LIMIT:?}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(helper.join().expect_err("it sent nothing"))
+        }
+    }
+}
+
+const PART: &str = "DUPES_TEST_PART";
+
+/// Whether this process was started by [`Player::start`] to play this part.
+pub(crate) fn plays(part: &str) -> bool {
+    std::env::var(PART).is_ok_and(|own| own == part)
+}
+
+/// This binary again, which runs one test only, in which [`plays`] is true. Killed at the end.
+pub(crate) struct Player {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Player {
+    /// `signals` is for `env`: what it is started with does not depend on who started us.
+    pub(crate) fn start(part: &str, signals: &[&str], stderr: impl Into<Stdio>) -> Player {
+        let me = std::env::current_exe().unwrap();
+        let mut child = Command::new("env")
+            .args(signals)
+            .arg(me)
+            .args(["--exact", part, "--nocapture", "--test-threads=1"])
+            .env(PART, part)
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        let lines = lines_of(child.stdout.take().unwrap());
+        Player { child, lines }
+    }
+
+    /// Waits for a line that ends with these words; libtest writes its own before them.
+    pub(crate) fn hear(&self, words: &str) {
+        loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(line) if line.ends_with(words) => return,
+                Ok(_) => {}
+                Err(error) => panic!("no {words:?}: {error}"),
+            }
+        }
+    }
+
+    /// Lets it go on where it waits in [`until_told`].
+    pub(crate) fn tell(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
+    /// Its end, after the last of its lines.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(error) => panic!("it does not end: {error}"),
+            }
+        }
+    }
+
+    pub(crate) fn stderr(&mut self) -> std::process::ChildStderr {
+        self.child.stderr.take().unwrap()
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// In a player: waits for [`Player::tell`].
+pub(crate) fn until_told() {
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}

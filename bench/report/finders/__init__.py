@@ -1,0 +1,1 @@
+"""The parts of `bench/dupes`: duplicate finders, what they print, and how it is judged."""

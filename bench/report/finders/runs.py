@@ -1,0 +1,124 @@
+"""One run of one finder on one tree: timed, then its result compared, and only then a figure."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from ..rounds import RunFailed, Rules
+from . import sets
+from .peers import DUPES_JSON, OURS
+from .processes import finish
+
+COLD = "-cold"
+DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+# Who takes this long for a round is not the best one, and has fewer rounds: (seconds, rounds).
+SLOW = [(60, 1), (20, 3)]
+QUICK_SLOW = [(5, 1)]
+PATIENCE_SECONDS, QUICK_PATIENCE_SECONDS = 600, 90
+
+
+def is_cold(workload):
+    return workload.endswith(COLD)
+
+
+def tree_of(workload):
+    return workload.removesuffix(COLD)
+
+
+class FinderRules(Rules):
+    def is_ours(self, contender):
+        return contender == OURS
+
+    def takes_part(self, workload, contender):
+        return True
+
+    def patience(self, hurry):
+        return QUICK_PATIENCE_SECONDS if hurry else PATIENCE_SECONDS
+
+    def rounds_of(self, workload, contender, options, seconds):
+        slow = [] if self.is_ours(contender) else QUICK_SLOW if options.quick else SLOW
+        return min([options.rounds] + [few for limit, few in slow if seconds > limit])
+
+
+class Runs:
+    """Runs on one tree. `attempt` is what `interleave` asks for."""
+
+    def __init__(self, stopwatch, scratch, tree, finders, programs):
+        self.stopwatch = stopwatch
+        self.scratch = scratch
+        self.tree = tree
+        self.finders = {finder.name: finder for finder in finders}
+        self.programs = programs
+        self.links = tree.links()
+        self.expected = tree.expected()
+        self.warm = set()
+        scratch.mkdir(parents=True, exist_ok=True)
+
+    def attempt(self, pair, patience):
+        workload, contender = pair
+        finder = self.finders[contender]
+        if is_cold(workload):
+            drop_caches()
+            self._prime(contender)
+        elif contender not in self.warm:
+            self._checked(finder, patience)
+            if contender == OURS:
+                self._checked(DUPES_JSON, patience)
+            self.warm.add(contender)
+        return self._checked(finder, patience)
+
+    def _prime(self, contender):
+        """Programs and their libraries were dropped as well, and are not what is measured."""
+        command = [self.programs[contender], "--version"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+
+    def _checked(self, finder, patience):
+        figures, data = self._run(finder, patience)
+        try:
+            found = finder.parse(data)
+        except (ValueError, KeyError, IndexError) as problem:
+            raise RunFailed(f"its output can't be read: {problem!r}") from None
+        found = sets.normalise(found, os.fsencode(self.tree.files), self.links)
+        difference = sets.first_difference(self.expected, found)
+        if difference:
+            raise RunFailed(f"another result: {difference}")
+        return figures
+
+    def _run(self, finder, patience):
+        result, stdout, stderr = (self.scratch / name for name in ("result", "stdout", "stderr"))
+        result.unlink(missing_ok=True)
+        command, to_stdout = finder.arguments(self.programs[finder.name], self.tree.files, result)
+        # No cache or setting of the user's takes part, and none is written.
+        home = {name: str(self.scratch) for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+        watched = [self.stopwatch, stdout, stderr, *command]
+        code, said, problem = finish(watched, patience, cwd=self.scratch, env=os.environ | home)
+        if code != 0:
+            raise RunFailed(problem.strip())
+        figures = parse_figures(said)
+        code = int(figures.pop("code"))
+        if code not in finder.codes:
+            raise RunFailed(f"exit code {code}: {' '.join(stderr.read_text(errors='replace').split())[:400]}")
+        file = stdout if to_stdout else result
+        return figures, file.read_bytes() if file.exists() else b""
+
+
+def parse_figures(said):
+    figures = {name: float(value) for name, value in (line.split() for line in said.splitlines())}
+    figures["peak_mb"] = figures.pop("peak_kb") * 1024 / 1e6
+    order = ("seconds", "peak_mb", "cpu_s", "switches", "code")
+    return {name: figures[name] for name in order}
+
+
+def drop_caches():
+    """Pages, folders and inodes; what is not written yet can't be dropped."""
+    os.sync()
+    DROP_CACHES.write_text("3")
+
+
+def why_not_cold():
+    """None where caches can be dropped."""
+    try:
+        drop_caches()
+    except OSError as problem:
+        return f"caches can't be dropped here: {problem.strerror}"
+    return None
