@@ -162,7 +162,7 @@ fn build(things: &[(Vec<u8>, u8, Thing)]) -> TempDir {
 }
 
 fn cases() -> u32 {
-    std::env::var("TIDEGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100)
+    std::env::var("TIDEGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40)
 }
 
 proptest! {
