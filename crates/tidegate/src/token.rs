@@ -225,7 +225,9 @@ impl Node {
             }
             old
         };
-        drop_waker(old); // a user's: outside the lock
+        if let Some(Listener::Waker(waker)) = old {
+            drop_waker(waker); // a user's: outside the lock
+        }
     }
 }
 
