@@ -98,7 +98,7 @@ impl AwayWatch {
         }
         self.at.swap(u64::MAX, SeqCst);
         let away = self.away.load(SeqCst);
-        if away % LEFT == 0 && !is_awaited() {
+        if away as u32 == 0 && !is_awaited() {
             self.empty.store(0, Relaxed);
             return (false, Ticks::NEVER); // who leaves after that says so
         }

@@ -50,7 +50,7 @@ impl Drop for Seat<'_> {
             let State { wait_for_room, wait_for_the_end, helpers, .. } = &mut *state;
             [wait_for_room, wait_for_the_end, helpers].map(|map| map.remove(&self.number))
         };
-        wakers.into_iter().for_each(drop_waker); // code of the user: after the lock
+        wakers.into_iter().flatten().for_each(drop_waker); // code of the user: after the lock
     }
 }
 

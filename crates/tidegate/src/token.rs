@@ -227,7 +227,9 @@ impl Node {
             }
             old
         };
-        drop_waker(old); // a user's: outside the lock
+        if let Some(Listener::Waker(waker)) = old {
+            drop_waker(waker); // a user's: outside the lock
+        }
     }
 
     /// Cancels the tasks of a child that is gone from now on, or at once if it is cancelled.

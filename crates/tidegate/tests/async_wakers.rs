@@ -119,7 +119,9 @@ fn o5_a_waker_that_panics_whenever_it_is_dropped_ends_a_wait_for_room_in_peace()
         late.0.store(100, SeqCst);
         drop(submission);
         assert!(late.left() < 100, "it was dropped");
-        [&early, &late].map(|panics| panics.0.store(0, SeqCst));
+        for panics in [&early, &late] {
+            panics.0.store(0, SeqCst);
+        }
         assert_eq!((world.drops(), world.pool.snapshot().waiting_submitters), (1, 0));
         world.pool.snapshot().check().unwrap();
     });
