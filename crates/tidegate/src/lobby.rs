@@ -399,7 +399,7 @@ mod tests {
         let (lobby, queue) = (Lobby::new(), Queue::new(1, 1));
         assert!(!lobby.wake_first_thread(), "nobody waits");
         let (woken, parker) = (Arc::new(Woken::default()), Parker::new());
-        let first = lobby.join_future(&Waker::from(Arc::clone(&woken)));
+        let first = lobby.join_future(Arc::new(Waker::from(Arc::clone(&woken))));
         lobby.join(Who::Thread(Arc::clone(&parker)));
         assert!(lobby.wake_first_thread(), "a future is first");
         assert!(!woken.0.load(SeqCst), "its waker was run");
