@@ -133,13 +133,12 @@ mod tests {
             (2, 2, 0.0, 2),
             (2, 2, 0.3, 2),
             (2, 2, 0.5, 4),
-            (2, 2, 0.9, 19),
+            (2, 2, 0.75, 8),
             (2, 2, 1.0, MOST),
             (19, 2, 0.5, 4),
             (8, 2, 0.5, 8),
             (8, 2, 0.0, 2),
             (64, 64, 0.9, 64),
-            (1, 1, f64::NAN, 1),
         ];
         for (now, cores, blocked, expected) in rows {
             assert_eq!(wanted(now, cores, blocked), expected, "{now} of {cores}, {blocked}");

@@ -294,10 +294,10 @@ impl Look<'_> {
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.add_folder(bytes),
-            FileType::RegularFile => {
-                if listed == FileType::RegularFile || self.counts(bytes, false) {
-                    self.add_file(bytes, &stat);
-                }
+            FileType::RegularFile
+                if listed == FileType::RegularFile || self.counts(bytes, false) =>
+            {
+                self.add_file(bytes, &stat);
             }
             _ => {}
         }
