@@ -152,7 +152,7 @@ fn what_may_not_be_read_is_said_and_in_no_set() {
         write(&dir, name, "same");
     }
     for name in ["b", "in"] {
-        fs::set_permissions(dir.path().join(name), PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(dir.path().join(name), PermissionsExt::from_mode(0o000)).unwrap();
     }
     let output = find(&dir, &["--format", "json"]);
     fs::set_permissions(dir.path().join("in"), PermissionsExt::from_mode(0o755)).unwrap();
