@@ -151,6 +151,10 @@ impl Run {
             self.mind_classes(true);
             self.wait(&self.sequential);
         }
+        if self.live.stop.is_asked() {
+            // All at once, so that they share the grace: one by one would take three of them.
+            self.pools().iter().for_each(|pool| drop(pool.shutdown_async(Shutdown::hard())));
+        }
         for pool in self.pools() {
             let how = if self.live.stop.is_asked() { Shutdown::hard() } else { Shutdown::light() };
             pool.shutdown(how).expect("this thread is no worker");
@@ -202,13 +206,14 @@ impl Run {
         {
             let mut sizes = lock(&self.sizes);
             for file in files {
-                match sizes.entry(folder.seen(file.entry).size) {
+                let size = folder.seen(file.entry).size;
+                match sizes.entry(size) {
                     Entry::Vacant(none) => drop(none.insert(First::Waits(file))),
                     Entry::Occupied(mut entry) => {
                         if let First::Waits(first) = entry.insert(First::HasGone) {
-                            wanted.push(first);
+                            wanted.push((size, first));
                         }
-                        wanted.push(file);
+                        wanted.push((size, file));
                     }
                 }
             }
@@ -243,11 +248,10 @@ impl Run {
     }
 
     /// In batches, each of which is a task. Waits while there is no room.
-    fn hand_over(self: &Arc<Run>, wanted: Vec<FileId>) {
-        let mut finder = Finder::new(&self.folders, false);
+    fn hand_over(self: &Arc<Run>, wanted: Vec<(u64, FileId)>) {
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        for file in wanted {
-            bytes += finder.target(file).seen.size.min(WHOLE);
+        for (size, file) in wanted {
+            bytes += if size <= WHOLE { size } else { SAMPLED };
             batch.push(file);
             if batch.len() == BATCH || bytes >= BATCH_BYTES {
                 self.submit(std::mem::take(&mut batch), std::mem::take(&mut bytes));

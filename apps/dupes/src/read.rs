@@ -172,3 +172,91 @@ impl Opened {
         if self.seen.is_still(&now, self.device) { Ok(()) } else { Err(Unread::Changed) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use rustix::fs::{AtFlags, CWD, FileType, Mode, mknodat, statat};
+
+    use super::*;
+    use crate::folders::Found;
+
+    /// As the walk sees it now; what is read of it after `change`.
+    fn read_after(size: usize, change: impl FnOnce(&Path)) -> Result<usize, Unread> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, vec![1; size]).unwrap();
+        let folders = Folders::default();
+        let root = folders.add_root(0, dir.path().as_os_str().as_encoded_bytes());
+        let folder = folders.add_below(&root, b".", 0);
+        let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        let mut found = Found::default();
+        found.add(b"file", &stat, folders.device(stat.st_dev));
+        folder.fill(found);
+        change(&path);
+        let mut finder = Finder::new(&folders, false);
+        let target = finder.target(FileId { folder: folder.number, entry: 0 });
+        if size as u64 <= WHOLE { target.whole(<[u8]>::len) } else { target.samples(<[u8]>::len) }
+    }
+
+    fn rewrite_keeping_its_time(path: &Path) {
+        let before = fs::metadata(path).unwrap();
+        // The times of a file have a grain: until it is over a change may not show in them.
+        let begin = std::time::Instant::now();
+        while begin.elapsed() < Duration::from_millis(20) {
+            std::thread::yield_now();
+        }
+        fs::write(path, vec![2; before.len() as usize]).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(before.modified().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_was_not_touched_is_read() {
+        for size in [0, 1, 4_096, WHOLE as usize] {
+            assert_eq!(read_after(size, |_| ()), Ok(size));
+        }
+        assert_eq!(read_after(WHOLE as usize + 1, |_| ()), Ok(SAMPLED as usize));
+    }
+
+    #[test]
+    fn what_changed_after_it_was_seen_is_unstable() {
+        let changes: [(&str, fn(&Path)); 6] = [
+            ("shorter", |path| fs::write(path, "x").unwrap()),
+            ("longer", |path| {
+                let bytes = vec![1; fs::metadata(path).unwrap().len() as usize + 1];
+                fs::write(path, bytes).unwrap();
+            }),
+            ("rewritten, its time kept", rewrite_keeping_its_time),
+            ("replaced", |path| {
+                let other = path.with_extension("other");
+                fs::write(&other, vec![1; fs::metadata(path).unwrap().len() as usize]).unwrap();
+                fs::rename(other, path).unwrap();
+            }),
+            ("a symlink", |path| {
+                let other = path.with_extension("other");
+                fs::rename(path, &other).unwrap();
+                symlink(other, path).unwrap();
+            }),
+            ("a FIFO", |path| {
+                fs::remove_file(path).unwrap();
+                mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+            }),
+        ];
+        for size in [5_000, 100_000] {
+            for (what, change) in changes {
+                assert_eq!(read_after(size, change), Err(Unread::Changed), "{what}, {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_vanished_is_an_error_of_the_system() {
+        let vanish = |path: &Path| fs::remove_file(path).unwrap();
+        assert_eq!(read_after(10, vanish), Err(Unread::Failed(Errno::NOENT)));
+    }
+}

@@ -4,7 +4,7 @@ mod support;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -282,4 +282,42 @@ fn isolated_and_reference_roots() {
     assert_eq!(sets(&["--isolate".as_ref(), one, two]), [["a", "b", "c"]]);
     let expected = [vec!["a", "b", "c"], vec!["x", "y"]];
     assert_eq!(sets(&["--reference".as_ref(), two, one]), expected);
+}
+
+/// Two files that would take minutes to compare.
+fn endless() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        fs::File::create(dir.path().join(name)).unwrap().set_len(1 << 40).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_signal_ends_it_and_says_what_was_done() {
+    let dir = endless();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dupes"))
+        .args(["find", "--progress", "json"])
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    in_time("its end", move || {
+        // It reads the files to their end by now.
+        let is_reading = |line: &String| {
+            let view: serde_json::Value = serde_json::from_str(line).unwrap();
+            view["read_bytes_done"].as_u64() > Some(1 << 20)
+        };
+        assert!(lines.any(|line| is_reading(&line)));
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let said: Vec<String> = lines.filter(|line| line.starts_with("dupes:")).collect();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert!(said.concat().contains("interrupted: 1 folders and 2 files were seen"), "{said:?}");
+        let mut listing = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut listing).unwrap();
+        assert_eq!(listing, "");
+    });
 }
