@@ -18,7 +18,9 @@ pub use native::{
 };
 pub use portable::{job, occupy_port, taken, until_stopped, why_refused};
 pub use quiet::{DELIBERATE, Deliberate, deliberate_panic, install_quiet_hook};
-pub use threads::{child_program, resident_bytes, set_child_program, threads_named, workers_of};
+pub use threads::{
+    assert_keeps_nothing, child_program, set_child_program, threads_named, workers_of,
+};
 pub use tracked::{Peak, Tracked};
 
 pub(crate) use quiet::take_last_panic;

@@ -26,14 +26,31 @@ fn count_threads(mut wanted: impl FnMut(&str) -> bool) -> Option<usize> {
     Some(names.filter(|name| wanted(name.trim_end())).count())
 }
 
-/// Resident memory of this process; None where the system does not tell, and under a
-/// sanitizer, which keeps what was freed.
-pub fn resident_bytes() -> Option<u64> {
+/// Fails if each of several rounds makes this process larger by `slack` bytes: a leak goes on; the
+/// memory of threads that are started meanwhile, or what an allocator keeps, does not. Runs one
+/// round only where the system does not tell.
+#[track_caller]
+pub fn assert_keeps_nothing(what: &str, slack: u64, mut round: impl FnMut()) {
+    let mut growth = Vec::new();
+    while growth.len() < 4 && growth.last().is_none_or(|grown| *grown >= slack) {
+        let before = own_bytes();
+        round();
+        let (Some(before), Some(after)) = (before, own_bytes()) else { return };
+        growth.push(after.saturating_sub(before));
+    }
+    let least = growth.iter().min().expect("at least one");
+    assert!(*least < slack, "{what}: bytes more after each round: {growth:?}");
+}
+
+/// Resident memory of this process that is no page of a file: those come and go with what else the
+/// machine does. None where the system does not tell, and under a sanitizer, which keeps what was
+/// freed.
+fn own_bytes() -> Option<u64> {
     if std::env::var_os("ASAN_OPTIONS").is_some() {
         return None;
     }
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

@@ -8,7 +8,8 @@ use tidegate::{Pool, Shutdown, Token, WhenFull};
 
 use crate::Ctx;
 use crate::kit::{
-    Gate, Tracked, deliberate_panic, eventually, idle, occupy, resident_bytes, task_error, value,
+    Gate, Tracked, assert_keeps_nothing, deliberate_panic, eventually, idle, occupy, task_error,
+    value,
 };
 
 pub(crate) fn hazard_63_an_idle_worker_pins_nothing(cx: &Ctx) {
@@ -192,15 +193,7 @@ pub(crate) fn hazard_52_tasks_and_children_leave_a_long_lived_token(cx: &Ctx) {
         idle(&pool);
     };
     use_it(5_000);
-    // A leak goes on; the memory of threads that a runtime starts meanwhile does not.
-    let mut growth = Vec::new();
-    while growth.len() < 4 && growth.last().is_none_or(|grown| *grown >= SLACK) {
-        let Some(before) = resident_bytes() else { return };
-        use_it(40_000);
-        growth.push(resident_bytes().unwrap_or(before).saturating_sub(before));
-    }
-    let least = growth.iter().min().expect("at least one");
-    assert!(*least < SLACK, "a token keeps its dead: bytes of 40,000 rounds each: {growth:?}");
+    assert_keeps_nothing("a token keeps its dead", SLACK, || use_it(40_000));
 }
 
 pub(crate) fn hazard_63_uncollected_results_do_not_pile_up(cx: &Ctx) {
@@ -214,12 +207,5 @@ pub(crate) fn hazard_63_uncollected_results_do_not_pile_up(cx: &Ctx) {
         idle(&pool);
     };
     use_it(2_000);
-    let before = resident_bytes();
-    use_it(20_000);
-    if let (Some(before), Some(after)) = (before, resident_bytes()) {
-        assert!(
-            after < before + SLACK,
-            "results that nobody collects pile up: {before} to {after} bytes"
-        );
-    }
+    assert_keeps_nothing("results that nobody collects pile up", SLACK, || use_it(20_000));
 }
