@@ -196,6 +196,7 @@ pub(crate) fn T10_memory_stability(cx: &Ctx) {
     let wish = cx.wish().queue(1_000);
     let name = wish.name.clone();
     let pool = cx.open_with(wish);
+    occupy_port(&*pool, cx.workers()).open(); // then every thread has begun
     feed(&*pool, 100_000);
     let workers = workers_of(&name);
     assert_keeps_nothing("a million jobs", SLACK, || feed(&*pool, 1_000_000));
