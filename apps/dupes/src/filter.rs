@@ -33,6 +33,11 @@ impl Filter {
         self.ignore_files || self.only.ask_for_paths() || self.except.ask_for_paths()
     }
 
+    /// Whether a file counts that was named itself: hidden or not does not matter then.
+    pub fn decide_named(&self, name: &[u8]) -> Decision {
+        Filter { hidden: true, ..self.clone() }.decide(name, Some(b""), false)
+    }
+
     /// Whether an entry counts. `below_root`: the path of its folder from the root on, if asked for.
     pub fn decide(&self, name: &[u8], below_root: Option<&[u8]>, is_folder: bool) -> Decision {
         if !self.hidden && name.starts_with(b".") {

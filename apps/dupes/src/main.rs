@@ -112,7 +112,8 @@ fn tell_problems(problems: &Problems) {
         say(&format!("dupes: {more} more problems like these are not shown"));
     }
     if all > 0 {
-        say(&format!("dupes: {all} problems: what was not read is in no set"));
+        let what = if all == 1 { "1 problem" } else { &format!("{all} problems") };
+        say(&format!("dupes: {what}: what was not read is in no set"));
     }
 }
 

@@ -117,10 +117,12 @@ impl Target<'_> {
     /// All of its bytes, which are not more than `WHOLE`.
     pub fn whole<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R, Unread> {
         let size = self.seen.size as usize;
+        let opened = self.open()?;
         if size == 0 {
+            // Some file systems say so of files that are not empty.
+            opened.is_at_end()?;
             return Ok(f(&[]));
         }
-        let opened = self.open()?;
         with_buffer(WHOLE as usize, |buffer| {
             let bytes = &mut buffer[..size];
             opened.fill(bytes, 0)?;
@@ -164,6 +166,15 @@ impl Opened {
             }
         }
         Ok(())
+    }
+
+    /// There is not a single byte.
+    fn is_at_end(&self) -> Result<(), Unread> {
+        match self.fill(&mut [0], 0) {
+            Ok(()) => Err(Unread::Changed),
+            Err(Unread::Changed) => self.check(),
+            Err(failed) => Err(failed),
+        }
     }
 
     /// After the last read: it is still what the walk has seen.

@@ -115,8 +115,15 @@ impl Sets {
         for (_, kin) in &mut kin {
             kin.files.sort_unstable_by_key(|file| self.place(*file));
         }
-        kin.sort_by_key(|(size, kin)| (Reverse(*size), self.place(kin.files[0])));
+        // By all names: which of them was found first is another one in each run.
+        let first = |kin: &Kin| kin.files.iter().map(|file| self.first_place(*file)).min();
+        kin.sort_by_cached_key(|(size, kin)| (Reverse(*size), first(kin)));
         kin
+    }
+
+    fn first_place(&self, file: FileId) -> (u32, &[u8]) {
+        let names = self.names.get(&file).into_iter().flatten();
+        names.map(|name| self.place(*name)).fold(self.place(file), Ord::min)
     }
 
     /// Where a file comes: by its folder, then by its name.
@@ -166,21 +173,27 @@ impl Sets {
         }
         for inode in &mut inodes {
             inode.names.sort_unstable_by_key(|file| self.place(*file));
+            // A file that was named twice, or named and found, is one name.
+            if inode.names.len() > 1 {
+                let mut seen = HashSet::new();
+                inode.names.retain(|file| seen.insert(self.path(*file)));
+            }
         }
         inodes.sort_unstable_by_key(|inode| self.place(inode.names[0]));
+        // One that has a name elsewhere as well is more than something to compare with.
         let references: Vec<bool> = inodes
             .iter()
-            .map(|inode| inode.names.iter().any(|file| self.is_reference(*file)))
+            .map(|inode| inode.names.iter().all(|file| self.is_reference(*file)))
             .collect();
         if references.iter().all(|is| *is) {
             return None;
         }
+        let names = inodes.iter().flat_map(|inode| &inode.names);
         let copies = match self.rules.isolate {
             false => inodes.len(),
             true => {
-                let roots: HashSet<u32> =
-                    inodes.iter().map(|inode| self.root(inode.names[0])).collect();
-                roots.len()
+                let roots: HashSet<u32> = names.map(|file| self.root(*file)).collect();
+                roots.len().min(inodes.len())
             }
         };
         let keeper = references.iter().position(|is| *is).unwrap_or(0);
@@ -196,12 +209,13 @@ impl Sets {
         Some((set, copies))
     }
 
-    /// What comes free if it goes: nothing, if it has a name that we don't know.
+    /// What comes free if it goes: nothing, if it has a name that we don't know, or that stays.
     fn reclaimable(&self, inode: &Inode) -> u64 {
         let first = inode.names[0];
         let seen = self.folders[first.folder as usize].seen(first.entry);
         let has_others = usize::from(seen.links) > inode.names.len();
-        if has_others { 0 } else { seen.blocks * 512 }
+        let stays = has_others || inode.names.iter().any(|file| self.is_reference(*file));
+        if stays { 0 } else { seen.blocks * 512 }
     }
 
     fn root(&self, file: FileId) -> u32 {

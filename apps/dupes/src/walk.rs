@@ -43,6 +43,9 @@ pub struct Walk {
     visited: Mutex<HashSet<(u64, u64)>>,
     frontier: Mutex<Vec<Waiting>>,
     walking: AtomicUsize,
+    /// Folders that were given, by device and inode: each belongs to its own root, also where it
+    /// lies below another one.
+    root_folders: Mutex<HashSet<(u64, u64)>>,
     root_devices: Mutex<HashSet<u64>>,
     problems: Arc<Problems>,
     tally: Arc<Tally>,
@@ -93,6 +96,7 @@ impl Walk {
             visited: Mutex::default(),
             frontier: Mutex::default(),
             walking: AtomicUsize::new(0),
+            root_folders: Mutex::default(),
             root_devices: Mutex::default(),
             problems,
             tally,
@@ -121,6 +125,7 @@ impl Walk {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 lock(&self.root_devices).insert(stat.st_dev);
+                lock(&self.root_folders).insert((stat.st_dev, stat.st_ino));
                 let folder = self.folders.add_root(number, path);
                 lock(&self.frontier).push(Waiting { folder, ignores: None });
             }
@@ -128,7 +133,8 @@ impl Walk {
                 let (before, name) = split(path);
                 let folder = self.folders.add_root(number, before);
                 let mut found = Found::default();
-                if self.filter.is_size(folders::size(&stat)) {
+                let counts = self.filter.decide_named(name) == Decision::Counts;
+                if counts && self.filter.is_size(folders::size(&stat)) {
                     self.add(&mut found, name, &stat);
                 }
                 self.pass_on(&folder, found);
@@ -213,15 +219,23 @@ impl Walk {
         let path = terminated(&folder.path());
         let opened = open_path(&path, OFlags::RDONLY | OFlags::DIRECTORY | follow)?;
         let stat = fstat(&opened)?;
-        let is_root = folder.depth == 0;
-        if !is_root && stat.st_dev != folder.found_on {
-            let elsewhere = !lock(&self.root_devices).contains(&stat.st_dev);
-            if self.filter.one_file_system && elsewhere || mounts::is_pseudo(&opened)? {
+        let identity = (stat.st_dev, stat.st_ino);
+        if folder.depth > 0 {
+            if lock(&self.root_folders).contains(&identity) {
+                return Ok(None);
+            }
+            let is_mount = stat.st_dev != folder.found_on;
+            if is_mount && (self.is_elsewhere(&stat) || mounts::is_pseudo(&opened)?) {
                 return Ok(None);
             }
         }
-        let is_new = lock(&self.visited).insert((stat.st_dev, stat.st_ino));
+        let is_new = lock(&self.visited).insert(identity);
         Ok(is_new.then_some((opened, stat.st_dev)))
+    }
+
+    /// With `--one-file-system`: it is on another one than any root.
+    fn is_elsewhere(&self, stat: &Stat) -> bool {
+        self.filter.one_file_system && !lock(&self.root_devices).contains(&stat.st_dev)
     }
 
     fn ignores(
@@ -314,7 +328,9 @@ impl Look<'_> {
     }
 
     fn add_file(&mut self, name: &[u8], stat: &Stat) {
-        if !self.walk.filter.is_size(folders::size(stat)) {
+        // A link, or a file that is mounted on another one, leads elsewhere.
+        let is_elsewhere = stat.st_dev != self.device && self.walk.is_elsewhere(stat);
+        if is_elsewhere || !self.walk.filter.is_size(folders::size(stat)) {
             return;
         }
         self.walk.add(&mut self.found, name, stat);

@@ -321,3 +321,65 @@ fn a_signal_ends_it_and_says_what_was_done() {
         assert_eq!(listing, "");
     });
 }
+
+#[test]
+fn a_folder_that_is_given_belongs_to_its_own_root() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "archive/1", "kept");
+    write(&dir, "archive/2", "kept");
+    write(&dir, "a", "same");
+    write(&dir, "archive/b", "same");
+    let archive = dir.path().join("archive");
+    let reference =
+        [OsStr::new("--format"), "json".as_ref(), "--reference".as_ref(), archive.as_ref()];
+    let output = dupes(&[&reference[..], &[dir.path().as_os_str()]].concat());
+    assert_eq!(listed(&output), [["a", "b"]], "a set of references alone is not listed");
+    assert_eq!(json(&output)["groups"][0]["reference"].as_array().unwrap().len(), 1);
+    for roots in [[dir.path(), &archive], [&archive, dir.path()]] {
+        let isolate = [OsStr::new("--format"), "json".as_ref(), "--isolate".as_ref()];
+        let output = dupes(&[&isolate[..], &roots.map(AsRef::as_ref)].concat());
+        assert_eq!(listed(&output), [["a", "b"]], "whatever their order");
+    }
+}
+
+#[test]
+fn a_file_with_names_in_two_roots_is_in_both() {
+    let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(&one, "x", "same");
+    fs::hard_link(one.path().join("x"), two.path().join("x")).unwrap();
+    write(&two, "y", "same");
+    let (one, two) = (one.path().as_os_str(), two.path().as_os_str());
+    let format = [OsStr::new("--format"), "json".as_ref()];
+    let output = dupes(&[&format[..], &["--reference".as_ref(), two, one]].concat());
+    assert_eq!(listed(&output).concat().len(), 2);
+    assert_eq!(json(&output)["totals"]["reclaimable_bytes"], 0, "its other name stays");
+    let output = dupes(&[&format[..], &["--isolate".as_ref(), one, two]].concat());
+    assert_eq!(listed(&output).concat().len(), 2);
+}
+
+#[test]
+fn files_that_are_named_are_filtered_and_named_once() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a.jpg", "b.txt", "c.jpg"] {
+        write(&dir, name, "same");
+    }
+    let paths = ["a.jpg", "b.txt", "c.jpg", "a.jpg"].map(|name| dir.path().join(name));
+    let mut args: Vec<&OsStr> = ["--format", "json", "--name", "*.jpg"].map(OsStr::new).into();
+    args.extend(paths.iter().map(|path| path.as_os_str()));
+    args.push(dir.path().as_ref());
+    let output = dupes(&args);
+    assert_eq!(listed(&output), [["a.jpg", "c.jpg"]]);
+    assert_eq!(json(&output)["groups"][0]["links"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn files_that_only_say_that_they_are_empty_are_no_set() {
+    let files = ["/proc/self/status", "/proc/self/cmdline"].map(OsStr::new);
+    let args = ["--format", "json", "--min-size", "0"].map(OsStr::new);
+    let output = dupes(&[&args[..], &files].concat());
+    assert_eq!((listed(&output).len(), output.status.code()), (0, Some(3)));
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "a", "");
+    write(&dir, "b", "");
+    assert_eq!(listed(&find(&dir, &["--format", "json", "--min-size", "0"])), [["a", "b"]]);
+}

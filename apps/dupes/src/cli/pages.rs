@@ -26,7 +26,7 @@ pub(super) const EXAMPLES: [(&str, &str); 7] = [
     ("dupes find --isolate old new", "What do two folders have in common?"),
     ("dupes find --unique --format fdupes -0 .", "Files without a copy, for scripts"),
     ("dupes find --format json . | jq '.groups[].paths'", "For other programs; any name survives"),
-    ("find . -newer list -print0 | dupes find --stdin0", "Only among these files"),
+    ("find . -type f -newer list -print0 | dupes find --stdin0", "Only among these files"),
 ];
 
 /// Examples and exit codes.
