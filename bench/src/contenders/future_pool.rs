@@ -15,7 +15,10 @@ use super::Contender;
 use crate::body::HalvedTask;
 
 /// How long a task with limits may run; never reached.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
+///
+/// A check of the answers is patient: a machine that stands still for a second is no wrong answer.
+pub(crate) const TIMEOUT: Duration =
+    Duration::from_secs(if option_env!("TIDEGATE_BENCH_PATIENT").is_some() { 60 } else { 1 });
 
 /// A pool of futures. Its methods are awaited; fed from outside, the producer
 /// is a plain thread that blocks on each of them.

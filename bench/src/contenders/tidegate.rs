@@ -51,7 +51,7 @@ impl Contender for Tidegate {
     fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
         match handle.wait() {
             Ok(result) => result,
-            Err(_) => panic!("a benchmark task neither panics nor is cancelled"),
+            Err(error) => panic!("a benchmark task neither panics nor is cancelled: {error}"),
         }
     }
 

@@ -47,7 +47,7 @@ impl FuturePool for TidegateAsync {
     async fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
         match handle.await {
             Ok(result) => result,
-            Err(_) => panic!("a benchmark task neither panics nor is cancelled"),
+            Err(error) => panic!("a benchmark task neither panics nor is cancelled: {error}"),
         }
     }
 
@@ -103,7 +103,7 @@ impl FuturePool for TidegateAsyncBlocking {
     async fn wait<T: Send + 'static>(&self, handle: Self::Handle<T>) -> T {
         match handle.wait() {
             Ok(result) => result,
-            Err(_) => panic!("a benchmark task neither panics nor is cancelled"),
+            Err(error) => panic!("a benchmark task neither panics nor is cancelled: {error}"),
         }
     }
 
