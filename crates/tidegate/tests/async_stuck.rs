@@ -191,12 +191,13 @@ fn a_first_poll_that_returns_after_it_was_given_up_shortens_nobodys_limit() {
     });
 }
 
-/// The same, with tasks that run: whoever stops them wakes their worker.
+/// The same, with tasks that run: whoever stops them wakes their worker. They have a grace, for
+/// without one the supervisor may come upon the very poll that ends them, and give that up.
 #[test]
 fn a_first_poll_that_returns_after_it_was_given_up_keeps_nobody_from_being_stopped() {
     let [_, (_, runtime)] = runtimes();
     let driven = Driven::new(runtime);
-    let builder = quiet("stops").workers(20).queue(100).grace(Duration::ZERO);
+    let builder = quiet("stops").workers(20).queue(100).grace(5 * GRACE);
     let pool = builder.build_async_on(&driven.0).unwrap();
     let mut stuck = Stuck::after(0, &pool);
     stuck.begun.recv().unwrap();
