@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Reason;
-use tidegate_conformance::kinds::ChannelKind;
+use tidegate_conformance::kinds::HandMadeKind;
 use tidegate_conformance::runner::{Verdict, run_one};
 use tidegate_conformance::{
     Ending, How, Kind, Need, Refusal, SuiteHandle, SuitePool, Wish, Work, all_tests,
@@ -26,7 +26,7 @@ enum Fault {
     OpenAfterClose,
 }
 
-struct FaultyKind(ChannelKind, Fault);
+struct FaultyKind(HandMadeKind, Fault);
 
 struct FaultyPool(Arc<dyn SuitePool>, Fault);
 
@@ -106,7 +106,7 @@ impl SuiteHandle for FaultyHandle {
 
 /// Runs the test of this name on the peer with this fault.
 fn verdict(fault: Fault, name: &str) -> Verdict {
-    let kind: Arc<dyn Kind> = Arc::new(FaultyKind(ChannelKind::new("faulty", 2), fault));
+    let kind: Arc<dyn Kind> = Arc::new(FaultyKind(HandMadeKind::new("faulty", 2), fault));
     let test = all_tests().iter().find(|test| test.name == name).expect("a test of the suite");
     run_one(&kind, test, Duration::from_secs(60))
 }

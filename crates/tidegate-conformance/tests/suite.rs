@@ -2,7 +2,7 @@
 //! quick; the runner has them all.
 #![forbid(unsafe_code)]
 
-use tidegate_conformance::kinds::{AsyncKind, ChannelKind, TidegateKind};
+use tidegate_conformance::kinds::{AsyncKind, HandMadeKind, TidegateKind};
 use tidegate_conformance::{kit, stamp_suite};
 
 /// Names the runner's program to tests that start a child, on the way to the kind.
@@ -17,4 +17,4 @@ stamp_suite!(tidegate_state, TidegateKind::threads("tidegate-state", 2).with_sta
 stamp_suite!(tidegate_q1, with_children(TidegateKind::threads("tidegate-q1", 2).queue(1)));
 stamp_suite!(tokio_2w, AsyncKind::multi_thread("tokio-2w", 2));
 stamp_suite!(tokio_current_1w, AsyncKind::current_thread("tokio-current-1w"));
-stamp_suite!(channel_2w, ChannelKind::new("channel-2w", 2));
+stamp_suite!(hand_made_2w, HandMadeKind::new("hand-made-2w", 2));

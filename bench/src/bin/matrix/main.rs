@@ -8,6 +8,7 @@
 //! A process is about one kind. A test that hangs ends it (exit code 101)
 //! before its line is printed; `bench/compare --matrix` goes on behind it.
 
+mod crossbeam_pool;
 mod peer_pool;
 mod peers;
 mod semaphore_pool;
@@ -25,7 +26,7 @@ fn all_kinds() -> Vec<Arc<dyn Kind>> {
     let ours = ["tidegate-2w", "tokio-2w"];
     let ours = ours.map(|name| kinds::named(name).expect("the suite has kinds of these names"));
     let mut all = Vec::from(ours);
-    all.push(Arc::new(kinds::ChannelKind::new("crossbeam-2w", 2)));
+    all.push(Arc::new(crossbeam_pool::CrossbeamKind));
     all.extend(peers::all());
     all.push(Arc::new(semaphore_pool::SemaphoreKind));
     all

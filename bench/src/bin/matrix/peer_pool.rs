@@ -167,7 +167,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn settle(&self, ending: Ending) {
+    pub(crate) fn settle(&self, ending: Ending) {
         *lock(&self.ending) = Some(ending);
         self.settled.notify_all();
     }
@@ -197,7 +197,7 @@ impl StopSignal for NeverStops {
     }
 }
 
-fn message(payload: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn message(payload: &(dyn std::any::Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

@@ -1,13 +1,13 @@
 //! The pools that the suite runs on.
 
 mod async_pool;
-mod channel_pool;
+mod hand_made;
 mod tidegate_pool;
 
 use std::sync::Arc;
 
 pub use async_pool::AsyncKind;
-pub use channel_pool::ChannelKind;
+pub use hand_made::HandMadeKind;
 pub use tidegate_pool::TidegateKind;
 
 use crate::port::Kind;
@@ -26,7 +26,7 @@ pub fn all() -> Vec<Arc<dyn Kind>> {
         Arc::new(AsyncKind::multi_thread("tokio-2w", 2)),
         Arc::new(AsyncKind::multi_thread("tokio-8w", 8)),
         Arc::new(AsyncKind::current_thread("tokio-current-1w")),
-        Arc::new(ChannelKind::new("channel-2w", 2)),
+        Arc::new(HandMadeKind::new("hand-made-2w", 2)),
     ]
 }
 

@@ -1,32 +1,32 @@
-//! A peer as an example: threads that read one crossbeam channel. It shows
+//! A pool as one writes it by hand: a queue, its lock, some threads. It shows
 //! how a pool is plugged in that offers only part of the contract.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crossbeam_channel::{Receiver, Select, Sender, TrySendError, bounded};
 use tidegate::Reason;
 
 use crate::ctx::Wish;
 use crate::port::{Ending, How, Kind, Need, Refusal, StopSignal, SuiteHandle, SuitePool, Work};
 
-/// The peer with this many threads.
+/// That pool with this many threads.
 #[derive(Clone, Debug)]
-pub struct ChannelKind {
+pub struct HandMadeKind {
     name: &'static str,
     workers: usize,
 }
 
-impl ChannelKind {
+impl HandMadeKind {
     /// A queue of 1,000 unless a test wishes another.
-    pub fn new(name: &'static str, workers: usize) -> ChannelKind {
-        ChannelKind { name, workers }
+    pub fn new(name: &'static str, workers: usize) -> HandMadeKind {
+        HandMadeKind { name, workers }
     }
 }
 
-impl Kind for ChannelKind {
+impl Kind for HandMadeKind {
     fn name(&self) -> &str {
         self.name
     }
@@ -45,18 +45,28 @@ impl Kind for ChannelKind {
         if wish.workers == 0 {
             return Err("a pool needs at least one worker".to_owned());
         }
-        Ok(Arc::new(ChannelPool::open(wish)?))
+        Ok(Arc::new(HandMadePool::open(wish)?))
     }
 }
 
-struct ChannelPool {
-    /// None once closed. Every submit clones it, so that the workers see the
-    /// end of the channel only after the last submit that got in.
-    queue: Mutex<Option<Sender<Job>>>,
-    /// Dropping the sender tells blocked submitters.
-    closed: (Mutex<Option<Sender<()>>>, Receiver<()>),
+struct HandMadePool {
+    queue: Arc<Queue>,
     orders: Arc<Orders>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
+
+struct Queue {
+    most: usize,
+    jobs: Mutex<Jobs>,
+    job_came: Condvar,
+    room_came: Condvar,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    idle: usize,
+    closed: bool,
 }
 
 #[derive(Default)]
@@ -76,57 +86,86 @@ struct Slot {
     settled: Condvar,
 }
 
-impl ChannelPool {
-    fn open(wish: &Wish) -> Result<ChannelPool, String> {
-        let (queue, jobs) = bounded::<Job>(wish.queue.unwrap_or(1_000));
-        let (closing, closed) = bounded(0);
-        let orders = Arc::<Orders>::default();
-        let start = |n: usize| {
-            let (jobs, orders) = (jobs.clone(), Arc::clone(&orders));
-            let thread = thread::Builder::new().name(format!("{}-{n}", wish.name));
-            thread.spawn(move || jobs.iter().for_each(|job| job.run(&orders)))
-        };
-        let threads = (0..wish.workers).map(start).collect::<Result<Vec<_>, _>>();
-        Ok(ChannelPool {
-            queue: Mutex::new(Some(queue)),
-            closed: (Mutex::new(Some(closing)), closed),
-            orders: Arc::clone(&orders),
-            threads: Mutex::new(threads.map_err(|e| e.to_string())?),
-        })
+impl Queue {
+    /// Waits for room if it may, and gives the job back with a reason if it can't take it.
+    fn push(&self, job: Job, may_wait: bool) -> Result<(), Refusal> {
+        let mut jobs = lock(&self.jobs);
+        // What an idle thread is about to take needs no place.
+        while !jobs.closed && jobs.waiting.len() >= self.most.max(jobs.idle) {
+            if !may_wait {
+                return Err(refuse(Reason::Full, job.work));
+            }
+            jobs = self.room_came.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+        if jobs.closed {
+            return Err(refuse(Reason::Closed, job.work));
+        }
+        jobs.waiting.push_back(job);
+        self.job_came.notify_one();
+        Ok(())
     }
 
-    fn way_in(&self, work: Work) -> Result<(Sender<Job>, Job), Refusal> {
-        match lock(&self.queue).clone() {
-            Some(queue) => Ok((queue, Job { work, result: Arc::default() })),
-            None => Err(refuse(Reason::Closed, work)),
-        }
+    /// None once it is closed and empty.
+    fn pop(&self) -> Option<Job> {
+        let mut jobs = lock(&self.jobs);
+        jobs.idle += 1;
+        self.room_came.notify_one(); // for a queue without places
+        let nothing = |jobs: &mut Jobs| jobs.waiting.is_empty() && !jobs.closed;
+        let mut jobs =
+            self.job_came.wait_while(jobs, nothing).unwrap_or_else(PoisonError::into_inner);
+        jobs.idle -= 1;
+        let job = jobs.waiting.pop_front();
+        self.room_came.notify_one();
+        job
+    }
+
+    fn close(&self) {
+        lock(&self.jobs).closed = true;
+        self.job_came.notify_all();
+        self.room_came.notify_all();
     }
 }
 
-impl SuitePool for ChannelPool {
+impl HandMadePool {
+    fn open(wish: &Wish) -> Result<HandMadePool, String> {
+        let queue = Arc::new(Queue {
+            most: wish.queue.unwrap_or(1_000),
+            jobs: Mutex::default(),
+            job_came: Condvar::new(),
+            room_came: Condvar::new(),
+        });
+        let orders = Arc::<Orders>::default();
+        let start = |n: usize| {
+            let (queue, orders) = (Arc::clone(&queue), Arc::clone(&orders));
+            let thread = thread::Builder::new().name(format!("{}-{n}", wish.name));
+            thread.spawn(move || {
+                while let Some(job) = queue.pop() {
+                    job.run(&orders);
+                }
+            })
+        };
+        let threads = (0..wish.workers).map(start).collect::<Result<Vec<_>, _>>();
+        let threads = threads.map_err(|error| {
+            queue.close();
+            error.to_string()
+        })?;
+        Ok(HandMadePool { queue, orders, threads: Mutex::new(threads) })
+    }
+
+    fn offer(&self, work: Work, may_wait: bool) -> Result<Box<dyn SuiteHandle>, Refusal> {
+        let result = Arc::<Slot>::default();
+        self.queue.push(Job { work, result: Arc::clone(&result) }, may_wait)?;
+        Ok(Box::new(result))
+    }
+}
+
+impl SuitePool for HandMadePool {
     fn submit(&self, work: Work) -> Result<Box<dyn SuiteHandle>, Refusal> {
-        let (queue, job) = self.way_in(work)?;
-        let handle = Arc::clone(&job.result);
-        let mut either = Select::new();
-        let room = either.send(&queue);
-        either.recv(&self.closed.1);
-        let turn = either.select();
-        if turn.index() == room {
-            turn.send(&queue, job).map_err(|unsent| refuse(Reason::Closed, unsent.0.work))?;
-            return Ok(Box::new(handle));
-        }
-        let _ = turn.recv(&self.closed.1);
-        Err(refuse(Reason::Closed, job.work))
+        self.offer(work, true)
     }
 
     fn try_submit(&self, work: Work) -> Result<Box<dyn SuiteHandle>, Refusal> {
-        let (queue, job) = self.way_in(work)?;
-        let handle = Arc::clone(&job.result);
-        match queue.try_send(job) {
-            Ok(()) => Ok(Box::new(handle)),
-            Err(TrySendError::Full(job)) => Err(refuse(Reason::Full, job.work)),
-            Err(TrySendError::Disconnected(job)) => Err(refuse(Reason::Closed, job.work)),
-        }
+        self.offer(work, false)
     }
 
     fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> Result<(), Reason> {
@@ -138,8 +177,7 @@ impl SuitePool for ChannelPool {
     }
 
     fn close(&self) {
-        lock(&self.queue).take();
-        lock(&self.closed.0).take();
+        self.queue.close();
     }
 
     fn shutdown(&self, how: How) {
@@ -153,7 +191,7 @@ impl SuitePool for ChannelPool {
     }
 }
 
-impl Drop for ChannelPool {
+impl Drop for HandMadePool {
     fn drop(&mut self) {
         self.close();
     }
