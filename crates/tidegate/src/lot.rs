@@ -32,7 +32,7 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
-use crate::sync::{Lock, MODELLED, Padded, WaitWord, snooze};
+use crate::sync::{Guess, Lock, MODELLED, Padded, WaitWord, snooze};
 
 const SLEEPING: u64 = 1;
 const SEARCHING: u64 = 1 << 16;
@@ -47,6 +47,11 @@ const KICK: u32 = 1 << 16;
 /// How long a worker searches before it goes to sleep: about what it costs to be woken, for who
 /// wakes it and until it runs.
 const SEARCH: Duration = Duration::from_micros(150);
+/// After so many searches in vain it sleeps at once, and searches only every so many times: tasks
+/// that come one by one, a while apart, would cost a search each. On a host that runs both virtual
+/// cores on one, they would wait for it, too.
+const IN_VAIN: u32 = 2;
+const NOW_AND_THEN: u32 = 16;
 /// So many steps it goes without a look at the clock.
 const FIRST_STEPS: u32 = 8;
 
@@ -71,6 +76,8 @@ pub(crate) struct Lot {
     futures: Option<Lock<BTreeMap<u32, Waker>>>,
     /// How often somebody was woken who waited for an outcome of such a worker.
     wakes: AtomicU32,
+    /// Rests since a search has found something.
+    in_vain: Guess,
 }
 
 /// How far a search has come.
@@ -137,6 +144,7 @@ impl Lot {
             tokens: Padded(tokens),
             futures: None,
             wakes: AtomicU32::new(0),
+            in_vain: Guess::default(),
         }
     }
 
@@ -280,19 +288,31 @@ impl Lot {
     ) {
         let mut search = Search::from(first_step);
         let mut searching = match aside {
-            false => self.begin_search(),
+            false => self.does_searching_pay() && self.begin_search(),
             true if self.doze(&called) == Awake::Called => return,
             true => true,
         };
+        let mut was_woken = aside;
         loop {
             if searching && self.finds(&mut search, &workable, &called) {
+                if !was_woken {
+                    self.in_vain.set(0);
+                }
                 return;
             }
+            was_woken = true;
             match self.sleep(searching, &workable, &called) {
                 Awake::Called => return,
                 Awake::Searching => (searching, search) = (true, Search::from(0)),
             }
         }
+    }
+
+    /// Asked once for each rest. Workers that ask at the same time may count as one.
+    fn does_searching_pay(&self) -> bool {
+        let in_vain = self.in_vain.get();
+        self.in_vain.set(in_vain.wrapping_add(1));
+        in_vain < IN_VAIN || in_vain.is_multiple_of(NOW_AND_THEN) || MODELLED
     }
 
     /// Searches on; true if there is work, and the worker counts as awake.
@@ -534,5 +554,23 @@ impl Lot {
     /// Gives the place back; the caller then looks whether somebody must be woken.
     pub(crate) fn release(&self) {
         self.state.fetch_sub(HELD, SeqCst);
+    }
+}
+
+#[cfg(all(test, not(any(tidegate_loom, tidegate_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_searches_in_vain_does_so_ever_more_seldom_until_one_finds_something() {
+        let lot = Lot::new();
+        let searches = |rests: u32| (0..rests).filter(|_| lot.does_searching_pay()).count();
+        assert_eq!(searches(IN_VAIN), IN_VAIN as usize);
+        assert_eq!(searches(NOW_AND_THEN - IN_VAIN), 0);
+        assert_eq!(searches(10 * NOW_AND_THEN), 10);
+        let found = std::cell::Cell::new(false);
+        // The next one is due: it looks once in vain, and finds something at its second look.
+        lot.rest(0, false, || found.replace(true), || false);
+        assert_eq!(searches(1), 1, "it has paid");
     }
 }

@@ -86,6 +86,20 @@ impl<T> RaceCell<T> {
     }
 }
 
+/// A number that several threads guess at: nothing rests on it, so no model checker needs to know.
+#[derive(Debug, Default)]
+pub(crate) struct Guess(std::sync::atomic::AtomicU32);
+
+impl Guess {
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, value: u32) {
+        self.0.store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// Keeps what is written by one side off the cache lines of the other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
