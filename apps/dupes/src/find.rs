@@ -1,4 +1,4 @@
-//! A run: three pools, from roots to sets.
+//! A run: pools that walk, read and compare, from roots to sets.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -12,11 +12,13 @@ use tidegate::{Pool, Shutdown};
 
 use crate::class::{Class, Work};
 use crate::contents::Contents;
+use crate::descriptors;
 use crate::folders::{FileId, Folder, Folders};
 use crate::io::{self, Gauge};
 use crate::options::Options;
 use crate::problems::{Kind, Problems};
 use crate::read::{Finder, SAMPLED, Unread, WHOLE};
+use crate::readers::{self, Readers};
 use crate::sets::{Gathered, Sets};
 use crate::split::Splitter;
 use crate::stop::Stop;
@@ -46,6 +48,9 @@ pub struct Live {
     pub stop: Stop,
 }
 
+/// The pools of a run that there are by now, in the order in which work goes through them.
+pub type Pools = Arc<dyn Fn() -> Vec<Pool> + Send + Sync>;
+
 /// One search for duplicates.
 #[derive(Debug)]
 pub struct Run {
@@ -53,8 +58,7 @@ pub struct Run {
     live: Live,
     folders: Arc<Folders>,
     splitter: Splitter,
-    random: Pool,
-    random_gauge: Gauge,
+    readers: Arc<Readers>,
     sequential: Pool,
     walk: OnceLock<Arc<Walk>>,
     sizes: Mutex<HashMap<u64, First>>,
@@ -71,8 +75,15 @@ pub struct Run {
 /// Of a size.
 #[derive(Debug)]
 enum First {
-    Waits(FileId),
+    Waits(Wanted),
     HasGone,
+}
+
+/// A file that is to be read, and on which device it is.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    file: FileId,
+    device: u16,
 }
 
 /// Files with the same samples.
@@ -91,20 +102,20 @@ impl Run {
     ) -> Result<Arc<Run>, Box<dyn Error>> {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = options.threads.map_or(cores, NonZeroUsize::get);
-        let pool = |name: &str, workers: usize| {
-            Pool::builder(name).workers(workers).queue(QUEUE).grace(GRACE).build()
-        };
+        let builder = |name: &str| Pool::builder(name).queue(QUEUE).grace(GRACE);
+        let comparing = threads.min(io::MOST);
+        let most = descriptors::raise(comparing);
         // A walk waits for the disk as reading does; `--threads` says what may be computed at a time.
-        let walk_gauge = Gauge::new(threads, options.io_threads.or(options.threads));
-        let random_gauge = Gauge::new(threads, options.io_threads.or(options.threads));
-        let walk = pool("walk", walk_gauge.workers())?;
+        let fixed = options.io_threads.or(options.threads);
+        let gauge = Gauge::new(threads, fixed, most);
+        let walk = builder("walk").workers(gauge.workers()).build()?;
+        let readers = Readers::new(readers::Setting { threads, fixed, most, builder })?;
         let run = Arc::new(Run {
             live: live.clone(),
             folders: Arc::default(),
             splitter,
-            random: pool("random", random_gauge.workers())?,
-            random_gauge,
-            sequential: pool("sequential", threads.min(io::MOST))?,
+            readers: Arc::new(readers),
+            sequential: builder("sequential").workers(comparing).build()?,
             walk: OnceLock::new(),
             sizes: Mutex::default(),
             inodes: Mutex::default(),
@@ -117,7 +128,7 @@ impl Run {
         });
         let setting = Setting {
             pool: walk,
-            gauge: walk_gauge,
+            gauge,
             filter: run.options.filter.clone(),
             folders: Arc::clone(&run.folders),
             problems: live.problems,
@@ -140,22 +151,27 @@ impl Run {
     }
 
     /// For those who watch.
-    pub fn pools(&self) -> Vec<Pool> {
-        vec![self.walk().pool.clone(), self.random.clone(), self.sequential.clone()]
+    pub fn pools(&self) -> Pools {
+        let (walk, sequential) = (self.walk().pool.clone(), self.sequential.clone());
+        let readers = Arc::clone(&self.readers);
+        Arc::new(move || {
+            let readers = readers.pools().cloned();
+            std::iter::once(walk.clone()).chain(readers).chain([sequential.clone()]).collect()
+        })
     }
 
     /// Finds everything, or as much as it can before it is to stop. Its pools are gone then.
     pub fn finish(self: Arc<Run>) -> Sets {
-        self.walk().start(&self.options.roots);
-        if self.wait(&self.walk().pool) && self.wait(&self.random) {
+        if self.walk_all() && self.readers.pools().all(|pool| self.wait(pool)) {
             self.mind_classes(true);
             self.wait(&self.sequential);
         }
+        let pools = self.pools()();
         if self.live.stop.is_asked() {
-            // All at once, so that they share the grace: one by one would take three of them.
-            self.pools().iter().for_each(|pool| drop(pool.shutdown_async(Shutdown::hard())));
+            // All at once, so that they share the grace: one by one would take one each.
+            pools.iter().for_each(|pool| drop(pool.shutdown_async(Shutdown::hard())));
         }
-        for pool in self.pools() {
+        for pool in pools {
             let how = if self.live.stop.is_asked() { Shutdown::hard() } else { Shutdown::light() };
             pool.shutdown(how).expect("this thread is no worker");
             // Its files are in no set, and nobody knows which: worth more than a line in a log.
@@ -164,6 +180,19 @@ impl Run {
             }
         }
         self.into_sets()
+    }
+
+    /// First what really lies below the roots, then what links lead to: a folder that can be reached
+    /// by both goes by its own path, in every run. False: it is to stop.
+    fn walk_all(&self) -> bool {
+        let walk = self.walk();
+        walk.start(&self.options.roots);
+        while self.wait(&walk.pool) {
+            if !walk.go_on_behind_a_link() {
+                return true;
+            }
+        }
+        false
     }
 
     /// False: it is to stop.
@@ -206,14 +235,15 @@ impl Run {
         {
             let mut sizes = lock(&self.sizes);
             for file in files {
-                let size = folder.seen(file.entry).size;
+                let seen = folder.seen(file.entry);
+                let (size, this) = (seen.size, Wanted { file, device: seen.device });
                 match sizes.entry(size) {
-                    Entry::Vacant(none) => drop(none.insert(First::Waits(file))),
+                    Entry::Vacant(none) => drop(none.insert(First::Waits(this))),
                     Entry::Occupied(mut entry) => {
                         if let First::Waits(first) = entry.insert(First::HasGone) {
                             wanted.push((size, first));
                         }
-                        wanted.push((size, file));
+                        wanted.push((size, this));
                     }
                 }
             }
@@ -224,13 +254,13 @@ impl Run {
     /// Without further names of files that were seen before.
     fn new_files(&self, folder: &Folder) -> Vec<FileId> {
         let all = (0..folder.len()).map(|entry| FileId { folder: folder.number, entry });
-        if (0..folder.len()).all(|entry| folder.seen(entry).links <= 1) {
+        if (0..folder.len()).all(|entry| folder.seen(entry).links() <= 1) {
             return all.collect();
         }
         let (mut inodes, mut names) = (lock(&self.inodes), lock(&self.names));
         all.filter(|file| {
             let seen = folder.seen(file.entry);
-            if seen.links <= 1 {
+            if seen.links() <= 1 {
                 return true;
             }
             match inodes.entry((seen.device, seen.inode)) {
@@ -248,26 +278,30 @@ impl Run {
     }
 
     /// In batches, each of which is a task. Waits while there is no room.
-    fn hand_over(self: &Arc<Run>, wanted: Vec<(u64, FileId)>) {
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        for (size, file) in wanted {
-            bytes += if size <= WHOLE { size } else { SAMPLED };
-            batch.push(file);
-            if batch.len() == BATCH || bytes >= BATCH_BYTES {
-                self.submit(std::mem::take(&mut batch), std::mem::take(&mut bytes));
+    fn hand_over(self: &Arc<Run>, mut wanted: Vec<(u64, Wanted)>) {
+        wanted.sort_by_key(|(_, wanted)| wanted.device);
+        for on_one_device in wanted.chunk_by(|(_, one), (_, other)| one.device == other.device) {
+            let device = on_one_device[0].1.device;
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            for (size, wanted) in on_one_device {
+                bytes += if *size <= WHOLE { *size } else { SAMPLED };
+                batch.push(wanted.file);
+                if batch.len() == BATCH || bytes >= BATCH_BYTES {
+                    self.submit(device, std::mem::take(&mut batch), std::mem::take(&mut bytes));
+                }
             }
-        }
-        if !batch.is_empty() {
-            self.submit(batch, bytes);
+            if !batch.is_empty() {
+                self.submit(device, batch, bytes);
+            }
         }
     }
 
-    fn submit(self: &Arc<Run>, batch: Vec<FileId>, bytes: u64) {
+    fn submit(self: &Arc<Run>, device: u16, batch: Vec<FileId>, bytes: u64) {
         Tally::add(&self.live.tally.reads_wanted, batch.len() as u64);
         Tally::add(&self.live.tally.read_bytes_wanted, bytes);
         let run = Arc::clone(self);
         let batch = batch.into_boxed_slice();
-        if self.random.spawn(move || run.read(&batch)).is_err() {
+        if self.readers.of(device).pool.spawn(move || run.read(device, &batch)).is_err() {
             debug_assert!(self.live.stop.is_asked(), "only a run that stops closes its pools");
         }
     }
@@ -275,8 +309,9 @@ impl Run {
     // ------------------------------------------------------------ samples
 
     /// Reads a batch: small files whole, samples of the others.
-    fn read(self: &Arc<Run>, batch: &[FileId]) {
-        let begun = self.random_gauge.begin();
+    fn read(self: &Arc<Run>, device: u16, batch: &[FileId]) {
+        let reader = self.readers.of(device);
+        let begun = reader.gauge.begin();
         let mut finder = Finder::new(&self.folders, self.options.filter.follow);
         let algorithm = self.options.hash.unwrap_or_default();
         let (mut samples, mut bytes) = (Vec::new(), 0);
@@ -301,7 +336,7 @@ impl Run {
         }
         Tally::add(&self.live.tally.reads_done, batch.len() as u64);
         Tally::add(&self.live.tally.read_bytes_done, bytes);
-        self.random_gauge.end(&self.random, begun);
+        reader.gauge.end(&reader.pool, begun);
         self.add_samples(samples);
         self.mind_classes(false);
     }

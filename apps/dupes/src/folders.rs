@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, Stat, open, openat};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// One file: the number of its folder and that of its entry there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,10 @@ pub struct FileId {
     /// Of the entry in it.
     pub entry: u32,
 }
+
+/// In the number of links: the name is a symbolic one. More names than the rest can say are as many.
+const IS_LINK: u16 = 1 << 15;
+const MANY: u16 = IS_LINK - 1;
 
 /// What the walk has seen of a file. It must look the same after it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +38,15 @@ pub struct Seen {
     pub blocks: u64,
     /// Where its name ends in the block of names.
     name_end: u32,
-    /// How many names it has, here or elsewhere; `u16::MAX` also stands for more.
-    pub links: u16,
+    /// How many names it has, and whether this one is a symbolic link to it.
+    links: u16,
     /// Of the device, among those of the run.
     pub device: u16,
 }
 
 impl Seen {
-    fn new(stat: &Stat, device: u16, name_end: u32) -> Seen {
+    fn new(stat: &Stat, device: u16, name_end: u32, is_link: bool) -> Seen {
+        let links = u16::try_from(stat.st_nlink).unwrap_or(u16::MAX).min(MANY);
         Seen {
             size: size(stat),
             inode: stat.st_ino,
@@ -49,9 +54,19 @@ impl Seen {
             ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
             name_end,
-            links: u16::try_from(stat.st_nlink).unwrap_or(u16::MAX),
+            links: if is_link { links | IS_LINK } else { links },
             device,
         }
+    }
+
+    /// How many names it has, here or elsewhere; `MANY` also stands for more.
+    pub fn links(&self) -> u16 {
+        self.links & MANY
+    }
+
+    /// Whether the name is a symbolic link that leads to it.
+    pub fn is_link(&self) -> bool {
+        self.links & IS_LINK != 0
     }
 
     /// Whether a file still looks so.
@@ -171,10 +186,10 @@ pub struct Found {
 
 impl Found {
     /// One more.
-    pub fn add(&mut self, name: &[u8], stat: &Stat, device: u16) {
+    pub fn add(&mut self, name: &[u8], stat: &Stat, device: u16, is_link: bool) {
         self.names.extend_from_slice(name);
         let end = u32::try_from(self.names.len()).expect("a folder with 4 GiB of names");
-        self.seen.push(Seen::new(stat, device, end));
+        self.seen.push(Seen::new(stat, device, end, is_link));
     }
 
     /// How many there are.
@@ -280,7 +295,8 @@ const LONGEST_PATH: usize = 4095;
 pub fn open_path(path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = flags | OFlags::CLOEXEC;
     if path.len() <= LONGEST_PATH {
-        return open(c_str(path)?, flags, Mode::empty());
+        let path = c_str(path)?;
+        return retry_on_intr(|| open(path, flags, Mode::empty()));
     }
     let mut at: Option<OwnedFd> = None;
     let mut rest = path;
@@ -289,8 +305,8 @@ pub fn open_path(path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
         let cut = cut.filter(|cut| *cut > 0).ok_or(Errno::NAMETOOLONG)?;
         let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let next = match &at {
-            None => openat(CWD, &rest[..cut], step, Mode::empty()),
-            Some(folder) => openat(folder, &rest[..cut], step, Mode::empty()),
+            None => retry_on_intr(|| openat(CWD, &rest[..cut], step, Mode::empty())),
+            Some(folder) => retry_on_intr(|| openat(folder, &rest[..cut], step, Mode::empty())),
         };
         at = Some(next?);
         rest = &rest[cut..];
@@ -300,7 +316,8 @@ pub fn open_path(path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
         }
     }
     let folder = at.expect("a path that was too long has been cut");
-    openat(folder, c_str(rest)?, flags, Mode::empty())
+    let rest = c_str(rest)?;
+    retry_on_intr(|| openat(&folder, rest, flags, Mode::empty()))
 }
 
 fn c_str(path: &[u8]) -> rustix::io::Result<&CStr> {

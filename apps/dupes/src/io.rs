@@ -26,6 +26,7 @@ const FIRST: u32 = 32;
 #[derive(Debug)]
 pub struct Gauge {
     cores: usize,
+    most: usize,
     is_fixed: bool,
     workers: AtomicUsize,
     pieces: AtomicU32,
@@ -46,10 +47,11 @@ pub struct Begun {
 }
 
 impl Gauge {
-    /// `fixed`: what somebody has asked for.
-    pub fn new(cores: usize, fixed: Option<NonZeroUsize>) -> Gauge {
+    /// `fixed`: what somebody has asked for; else from `cores` to `most`.
+    pub fn new(cores: usize, fixed: Option<NonZeroUsize>, most: usize) -> Gauge {
         Gauge {
             cores,
+            most: most.min(MOST),
             is_fixed: fixed.is_some(),
             workers: AtomicUsize::new(fixed.map_or(cores, NonZeroUsize::get)),
             pieces: AtomicU32::new(0),
@@ -89,7 +91,7 @@ impl Gauge {
         *sums = Sums::default();
         drop(sums);
         let now = self.workers();
-        let wanted = wanted(now, self.cores, share);
+        let wanted = wanted(now, self.cores, self.most, share);
         // A pool that is about to end has the size it has.
         if wanted != now && pool.resize(wanted).is_ok() {
             self.workers.store(wanted, Relaxed);
@@ -99,9 +101,9 @@ impl Gauge {
 
 /// How many workers keep `cores` busy if each is blocked for that share of its time. Fewer than now
 /// only if they are far too many: a burst from memory says little of what comes next.
-fn wanted(now: usize, cores: usize, blocked: f64) -> usize {
+fn wanted(now: usize, cores: usize, most: usize, blocked: f64) -> usize {
     let running = (1.0 - blocked).max(1.0 / 1024.0);
-    let wanted = ((cores as f64 / running) as usize).clamp(cores, MOST.max(cores));
+    let wanted = ((cores as f64 / running) as usize).clamp(cores, most.max(cores));
     if wanted > now || wanted * 4 <= now { wanted } else { now }
 }
 
@@ -140,14 +142,15 @@ mod tests {
             (8, 2, 0.0, 2),
             (64, 64, 0.9, 64),
         ];
+        assert_eq!(wanted(2, 2, 5, 1.0), 5);
         for (now, cores, blocked, expected) in rows {
-            assert_eq!(wanted(now, cores, blocked), expected, "{now} of {cores}, {blocked}");
+            assert_eq!(wanted(now, cores, MOST, blocked), expected, "{now} of {cores}, {blocked}");
         }
     }
 
     #[test]
     fn what_was_asked_for_is_not_measured() {
-        let gauge = Gauge::new(2, NonZeroUsize::new(5));
+        let gauge = Gauge::new(2, NonZeroUsize::new(5), MOST);
         assert_eq!(gauge.workers(), 5);
         assert!(gauge.begin().is_none());
     }

@@ -5,17 +5,22 @@
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use dupes::cli::{self, Command};
 use dupes::exit::Exit;
 use dupes::find::{Live, Run};
-use dupes::options::Options;
+use dupes::options::{Format, Options};
 use dupes::problems::Problems;
+use dupes::sets::Sets;
 use dupes::size::Size;
 use dupes::split::Splitter;
 use dupes::stop::Stop;
 use dupes::tally::Tally;
 use dupes::{metrics, output, progress};
+use rustix::fd::AsFd;
+use rustix::fs::{FileType, OFlags, Stat, fcntl_getfl, fstat, major, minor};
+use tidegate::{Pool, TaskError};
 
 fn main() -> ExitCode {
     let mut stdin: Box<dyn BufRead> = Box::new(BufReader::new(io::stdin()));
@@ -56,9 +61,11 @@ fn try_to_find(options: Options) -> Result<Exit, Box<dyn Error>> {
     let live = Live { stop: Stop::on_signals()?, ..Live::default() };
     let (format, nul) = (options.format, options.nul);
     let (shown, served, roots) = (options.progress, options.metrics, options.roots.len() as u64);
-    let run = Run::new(options, Splitter::default(), live.clone())?;
+    let run = Run::new(options, Splitter::default(), live.clone()).map_err(|error| {
+        format!("workers could not be started: {error}; --threads 1 needs the fewest")
+    })?;
     let served = served
-        .map(|address| metrics::serve(address, &run.pools(), live.tally.clone()))
+        .map(|address| metrics::serve(address, run.pools(), live.tally.clone()))
         .transpose()?;
     if let Some(served) = &served {
         say(&format!("dupes: metrics on http://{}/metrics", served.addr()));
@@ -76,9 +83,7 @@ fn try_to_find(options: Options) -> Result<Exit, Box<dyn Error>> {
         tell_problems(&live.problems);
         return Err("there is nowhere to look".into());
     }
-    let mut printer = output::printer(format, nul, Box::new(io::stdout().lock()));
-    let printed = sets.print(&mut *printer, &live.stop);
-    drop(printer);
+    let printed = list(sets, format, nul, &live.stop)?;
     tell_problems(&live.problems);
     match printed {
         Ok(_) if live.problems.count() > 0 => Ok(Exit::Unread),
@@ -89,6 +94,50 @@ fn try_to_find(options: Options) -> Result<Exit, Box<dyn Error>> {
         }
         Err(error) => Ok(could_not_write(&error)),
     }
+}
+
+/// By a worker: whoever reads the listing may stop in the middle, and then a write never returns. The
+/// end that somebody asks for does not wait for them.
+fn list(
+    sets: Sets,
+    format: Format,
+    nul: bool,
+    stop: &Stop,
+) -> Result<io::Result<()>, Box<dyn Error>> {
+    const LOOK: Duration = Duration::from_millis(20);
+    const PATIENCE: Duration = Duration::from_secs(2);
+    if is_closed(io::stdout()) {
+        return Err("the listing could not be written: standard output is closed".into());
+    }
+    let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).build()?;
+    let asked = stop.clone();
+    let print = move || {
+        let mut printer = output::printer(format, nul, Box::new(io::stdout().lock()));
+        sets.print(&mut *printer, &asked).map(drop)
+    };
+    let mut listing = pool.submit(print).map_err(|refused| refused.to_string())?;
+    loop {
+        match listing.wait_timeout(LOOK) {
+            Some(Ok(printed)) => return Ok(printed),
+            Some(Err(TaskError::Abandoned(_))) => {
+                return Ok(Err(io::ErrorKind::Interrupted.into()));
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None if stop.is_asked() => drop(listing.cancel()), // it has its grace
+            None => {}
+        }
+    }
+}
+
+/// Where a stream was closed, the Rust runtime has opened the null device for reading and writing;
+/// who wants nothing to be kept opens it for writing only.
+fn is_closed(stream: impl AsFd) -> bool {
+    let null = |stat: Stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            && (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3)
+    };
+    fstat(&stream).is_ok_and(null)
+        && fcntl_getfl(&stream).is_ok_and(|flags| flags.contains(OFlags::RDWR))
 }
 
 /// What was done before the end that somebody asked for.

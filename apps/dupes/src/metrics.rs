@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::{Budget, Exporter, Pool, Shutdown};
 
+use crate::find::Pools;
 use crate::tally::Tally;
 use http::Answer;
 use line::{Line, wait_for};
@@ -33,25 +34,21 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Serves `GET /metrics` on this address until it is dropped.
 ///
 /// An error names the address.
-pub fn serve(addr: SocketAddr, pools: &[Pool], tally: Arc<Tally>) -> io::Result<Served> {
+pub fn serve(addr: SocketAddr, pools: Pools, tally: Arc<Tally>) -> io::Result<Served> {
     open(addr, pools, tally)
         .map_err(|error| io::Error::new(error.kind(), format!("metrics on {addr}: {error}")))
 }
 
-fn open(addr: SocketAddr, pools: &[Pool], tally: Arc<Tally>) -> io::Result<Served> {
+fn open(addr: SocketAddr, pools: Pools, tally: Arc<Tally>) -> io::Result<Served> {
     let listener = TcpListener::bind(addr)?;
     listener.set_nonblocking(true)?;
     let addr = listener.local_addr()?;
-    let exporter = Exporter::new();
-    for pool in pools {
-        exporter.add(pool).map_err(io::Error::other)?;
-    }
     let (end, over) = UnixStream::pair()?;
     // The listener has a worker for itself, so that it never waits for a client.
     let pool = Pool::builder("metrics").workers(1 + SEATS).queue(SEATS).build();
     let pool = pool.map_err(io::Error::other)?;
     let served = Served { addr, end, pool: pool.clone() };
-    let page = Arc::new(Page { exporter, tally, over });
+    let page = Arc::new(Page { exporter: Exporter::new(), pools, tally, over });
     let seats = Budget::new("metrics", SEATS as u64);
     let listen = move || take_connections(&listener, &pool, &seats, &page);
     served.pool.spawn(listen).map_err(|refused| io::Error::other(refused.to_string()))?;
@@ -88,6 +85,7 @@ impl Drop for Served {
 /// What every connection needs.
 struct Page {
     exporter: Exporter,
+    pools: Pools,
     tally: Arc<Tally>,
     over: UnixStream,
 }
@@ -128,6 +126,10 @@ impl Page {
     }
 
     fn render(&self) -> String {
+        for pool in (self.pools)() {
+            // It knows most of them. Refused would be another one of the same name.
+            let _ = self.exporter.add(&pool);
+        }
         let mut text = self.exporter.render();
         for (name, help, counter) in COUNTERS {
             let value = Tally::get(counter(&self.tally));

@@ -16,6 +16,7 @@ use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use tidegate::{Pool, Shutdown, Snapshot, Token};
 
+use crate::find::Pools;
 use crate::options::Progress;
 use crate::tally::Tally;
 use sink::Sink;
@@ -25,7 +26,7 @@ pub use view::{Stage, View};
 /// Shows what `tally` and `pools` say until the guard is dropped; the first pool is the one that
 /// walks. Where there is nothing to show it starts nothing, and if it can't be started nothing is
 /// shown: a run does not depend on it.
-pub fn start(mode: Progress, tally: Arc<Tally>, pools: Vec<Pool>) -> Shown {
+pub fn start(mode: Progress, tally: Arc<Tally>, pools: Pools) -> Shown {
     let how = match mode {
         Progress::Never => None,
         Progress::Auto => can_draw().then_some(How::Line),
@@ -151,19 +152,19 @@ impl Drop for Ticking {
 /// Sees how far the run is.
 struct Eye {
     tally: Arc<Tally>,
-    pools: Vec<Pool>,
+    pools: Pools,
     since: Instant,
     speed: Speed,
 }
 
 impl Eye {
-    fn new(tally: Arc<Tally>, pools: Vec<Pool>) -> Eye {
+    fn new(tally: Arc<Tally>, pools: Pools) -> Eye {
         Eye { tally, pools, since: Instant::now(), speed: Speed::default() }
     }
 
     fn look(&mut self) -> View {
         let elapsed = self.since.elapsed();
-        let snapshots: Vec<_> = self.pools.iter().map(Pool::snapshot).collect();
+        let snapshots: Vec<_> = (self.pools)().iter().map(Pool::snapshot).collect();
         // After them: once the walk is idle, what it wanted is all counted.
         let tally = &self.tally;
         let read_bytes_done = Tally::get(&tally.read_bytes_done);

@@ -206,7 +206,7 @@ mod tests {
         let folder = folders.add_below(&root, b".", 0);
         let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).unwrap();
         let mut found = Found::default();
-        found.add(b"file", &stat, folders.device(stat.st_dev));
+        found.add(b"file", &stat, folders.device(stat.st_dev), false);
         folder.fill(found);
         change(&path);
         let mut finder = Finder::new(&folders, false);

@@ -1,6 +1,7 @@
 //! From files that are equal to a listing: one file for each inode, what is to be listed, in a
 //! stable order.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,6 +13,7 @@ use crate::folders::{FileId, Folder, join};
 use crate::listing::{Entry, Set, Totals};
 use crate::options::Options;
 use crate::output::Printer;
+use crate::sharing::Sharing;
 use crate::stop::Stop;
 use crate::tally::Tally;
 
@@ -42,6 +44,7 @@ pub struct Sets {
     ranks: Vec<u32>,
     kin: Vec<(u64, Kin)>,
     names: HashMap<FileId, Vec<FileId>>,
+    sharing: RefCell<Sharing>,
     rules: Rules,
     totals: Totals,
 }
@@ -63,7 +66,9 @@ impl Sets {
         L: Iterator<Item = (u64, Kin)>,
     {
         let Gathered { folders, tally, options, small, large, names, unread } = gathered;
-        let further = names.len() as u64;
+        let bytes =
+            |(_, name): &(FileId, FileId)| folders[name.folder as usize].seen(name.entry).size;
+        let further = (names.len() as u64, names.iter().map(bytes).sum());
         let mut of: HashMap<FileId, Vec<FileId>> = HashMap::new();
         for (file, name) in names {
             of.entry(file).or_default().push(name);
@@ -84,6 +89,7 @@ impl Sets {
             totals: totals(tally, further),
             names: of,
             kin: Vec::new(),
+            sharing: RefCell::default(),
             folders,
             rules,
         };
@@ -172,7 +178,8 @@ impl Sets {
             return None;
         }
         for inode in &mut inodes {
-            inode.names.sort_unstable_by_key(|file| self.place(*file));
+            // The file itself before links that lead to it.
+            inode.names.sort_unstable_by_key(|file| (self.is_link(*file), self.place(*file)));
             // A file that was named twice, or named and found, is one name.
             if inode.names.len() > 1 {
                 let mut seen = HashSet::new();
@@ -213,9 +220,17 @@ impl Sets {
     fn reclaimable(&self, inode: &Inode) -> u64 {
         let first = inode.names[0];
         let seen = self.folders[first.folder as usize].seen(first.entry);
-        let has_others = usize::from(seen.links) > inode.names.len();
+        let known = inode.names.iter().filter(|file| !self.is_link(**file)).count();
+        let has_others = usize::from(seen.links()) > known;
         let stays = has_others || inode.names.iter().any(|file| self.is_reference(*file));
-        if stays { 0 } else { seen.blocks * 512 }
+        if stays {
+            return 0;
+        }
+        self.sharing.borrow_mut().own(&self.path(first), seen.device, seen.blocks * 512)
+    }
+
+    fn is_link(&self, file: FileId) -> bool {
+        self.folders[file.folder as usize].seen(file.entry).is_link()
     }
 
     fn root(&self, file: FileId) -> u32 {
@@ -256,11 +271,12 @@ fn ranks(folders: &[Arc<Folder>]) -> Vec<u32> {
     ranks
 }
 
-fn totals(tally: &Tally, further_names: u64) -> Totals {
+/// Without what was seen under further names of the same files: how many, and bytes.
+fn totals(tally: &Tally, further: (u64, u64)) -> Totals {
     Totals {
         folders: Tally::get(&tally.folders),
-        files: Tally::get(&tally.files) - further_names,
-        bytes: Tally::get(&tally.bytes),
+        files: Tally::get(&tally.files) - further.0,
+        bytes: Tally::get(&tally.bytes) - further.1,
         bytes_read: Tally::get(&tally.read_bytes_done),
         unread: Tally::get(&tally.unread),
         unstable: Tally::get(&tally.unstable),

@@ -4,7 +4,7 @@
 //! it until it is empty, so nobody waits for anybody, and when the last one ends there is no folder
 //! left: whoever finds some is not at its end.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -42,6 +42,8 @@ pub struct Walk {
     /// By device and inode: links and mounts that lead back end here.
     visited: Mutex<HashSet<(u64, u64)>>,
     frontier: Mutex<Vec<Waiting>>,
+    /// Folders behind links, by their paths: looked into when there are no others.
+    behind_links: Mutex<BTreeMap<Vec<u8>, Waiting>>,
     walking: AtomicUsize,
     /// Folders that were given, by device and inode: each belongs to its own root, also where it
     /// lies below another one.
@@ -95,6 +97,7 @@ impl Walk {
             folders,
             visited: Mutex::default(),
             frontier: Mutex::default(),
+            behind_links: Mutex::default(),
             walking: AtomicUsize::new(0),
             root_folders: Mutex::default(),
             root_devices: Mutex::default(),
@@ -113,6 +116,15 @@ impl Walk {
         // The last one that was found is looked into first.
         lock(&self.frontier).reverse();
         self.call_others();
+    }
+
+    /// When the pool is idle: one link on, the first by its path, so that every run goes the same way
+    /// in. False: there is none.
+    pub fn go_on_behind_a_link(self: &Arc<Walk>) -> bool {
+        let Some((_, next)) = lock(&self.behind_links).pop_first() else { return false };
+        lock(&self.frontier).push(next);
+        self.call_others();
+        true
     }
 
     /// Links that are given as roots are followed: who names one means what it leads to.
@@ -135,7 +147,7 @@ impl Walk {
                 let mut found = Found::default();
                 let counts = self.filter.decide_named(name) == Decision::Counts;
                 if counts && self.filter.is_size(folders::size(&stat)) {
-                    self.add(&mut found, name, &stat);
+                    self.add(&mut found, name, &stat, false);
                 }
                 self.pass_on(&folder, found);
             }
@@ -192,6 +204,7 @@ impl Walk {
             below_root: self.filter.asks_for_paths().then(|| folder.path_below_root()),
             found: Found::default(),
             subfolders: Vec::new(),
+            behind_links: Vec::new(),
             device,
         };
         let mut entries = RawDir::new(opened.as_fd(), listing);
@@ -253,10 +266,10 @@ impl Walk {
         ignores
     }
 
-    fn add(&self, found: &mut Found, name: &[u8], stat: &Stat) {
+    fn add(&self, found: &mut Found, name: &[u8], stat: &Stat, is_link: bool) {
         Tally::add(&self.tally.files, 1);
         Tally::add(&self.tally.bytes, folders::size(stat));
-        found.add(name, stat, self.folders.device(stat.st_dev));
+        found.add(name, stat, self.folders.device(stat.st_dev), is_link);
     }
 
     fn pass_on(&self, folder: &Arc<Folder>, found: Found) {
@@ -282,6 +295,7 @@ struct Look<'a> {
     below_root: Option<Vec<u8>>,
     found: Found,
     subfolders: Vec<Waiting>,
+    behind_links: Vec<Waiting>,
     device: u64,
 }
 
@@ -289,7 +303,7 @@ impl Look<'_> {
     fn at(&mut self, opened: rustix::fd::BorrowedFd<'_>, name: &CStr, listed: FileType) {
         let bytes = name.to_bytes();
         match listed {
-            FileType::Directory => return self.add_folder(bytes),
+            FileType::Directory => return self.add_folder(bytes, false),
             FileType::Symlink if !self.walk.filter.follow => return,
             // Before it costs a system call.
             FileType::RegularFile if !self.counts(bytes, false) => return,
@@ -307,33 +321,43 @@ impl Look<'_> {
             Err(error) => return self.problem(name, error),
         };
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => self.add_folder(bytes),
+            FileType::Directory => self.add_folder(bytes, self.is_link(opened, name, listed)),
             FileType::RegularFile
                 if listed == FileType::RegularFile || self.counts(bytes, false) =>
             {
-                self.add_file(bytes, &stat);
+                self.add_file(bytes, &stat, self.is_link(opened, name, listed));
             }
             _ => {}
         }
     }
 
-    fn add_folder(&mut self, name: &[u8]) {
+    /// Some file systems do not say what is listed.
+    fn is_link(&self, folder: rustix::fd::BorrowedFd<'_>, name: &CStr, listed: FileType) -> bool {
+        let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        listed == FileType::Symlink
+            || listed == FileType::Unknown
+                && self.walk.filter.follow
+                && statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link)
+    }
+
+    fn add_folder(&mut self, name: &[u8], is_link: bool) {
         let depth = self.folder.depth as usize + 1;
         let is_too_deep = self.walk.filter.depth.is_some_and(|most| depth >= most);
         if is_too_deep || !self.counts(name, true) {
             return;
         }
         let folder = self.walk.folders.add_below(&self.folder, name, self.device);
-        self.subfolders.push(Waiting { folder, ignores: self.ignores.clone() });
+        let waiting = Waiting { folder, ignores: self.ignores.clone() };
+        if is_link { &mut self.behind_links } else { &mut self.subfolders }.push(waiting);
     }
 
-    fn add_file(&mut self, name: &[u8], stat: &Stat) {
+    fn add_file(&mut self, name: &[u8], stat: &Stat, is_link: bool) {
         // A link, or a file that is mounted on another one, leads elsewhere.
         let is_elsewhere = stat.st_dev != self.device && self.walk.is_elsewhere(stat);
         if is_elsewhere || !self.walk.filter.is_size(folders::size(stat)) {
             return;
         }
-        self.walk.add(&mut self.found, name, stat);
+        self.walk.add(&mut self.found, name, stat, is_link);
         if self.found.len() == PART {
             let next = self.walk.folders.add_part(&self.folder);
             let part = std::mem::replace(&mut self.folder, next);
@@ -358,6 +382,10 @@ impl Look<'_> {
 
     fn end(self) {
         lock(&self.walk.frontier).extend(self.subfolders.into_iter().rev());
+        if !self.behind_links.is_empty() {
+            let links = self.behind_links.into_iter().map(|link| (link.folder.path(), link));
+            lock(&self.walk.behind_links).extend(links);
+        }
         self.walk.pass_on(&self.folder, self.found);
     }
 }

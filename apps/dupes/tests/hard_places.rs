@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -137,28 +138,39 @@ fn trees_deeper_than_a_path_may_be_long() {
     assert!(removed.success());
 }
 
+/// As somebody who may not read everything: root hands its rights over to nobody.
 #[test]
 fn what_may_not_be_read_is_said_and_in_no_set() {
-    if is_root() {
-        // Who may read everything can still find nothing there.
-        let output = dupes(&["/nonexistent".as_ref()]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("/nonexistent"), "{}", stderr(&output));
-        eprintln!("skipped in part: root may read everything");
-        return;
-    }
+    const NOBODY: u32 = 65_534;
     let dir = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c", "in/d"] {
         write(&dir, name, "same");
     }
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     for name in ["b", "in"] {
         fs::set_permissions(dir.path().join(name), PermissionsExt::from_mode(0o000)).unwrap();
     }
-    let output = find(&dir, &["--format", "json"]);
+    // A copy that nobody may start, wherever the build is.
+    let program = dir.path().with_extension("dupes");
+    fs::copy(env!("CARGO_BIN_EXE_dupes"), &program).unwrap();
+    let run = |root: &Path| {
+        let mut command = Command::new(&program);
+        command.args(["find", "--progress", "never", "--format", "json"]).arg(root);
+        if is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.current_dir("/").stdin(Stdio::null());
+        in_time("dupes find", move || command.output().unwrap())
+    };
+    let (some, none) = (run(dir.path()), run(&dir.path().join("in")));
+    fs::remove_file(&program).unwrap();
     fs::set_permissions(dir.path().join("in"), PermissionsExt::from_mode(0o755)).unwrap();
-    assert_eq!(listed(&output), [["a", "c"]]);
-    assert_eq!(output.status.code(), Some(3));
-    assert_eq!(stderr(&output).lines().count(), 3, "two and a summary: {}", stderr(&output));
+    assert_eq!(listed(&some), [["a", "c"]]);
+    assert_eq!(some.status.code(), Some(3));
+    assert_eq!(stderr(&some).lines().count(), 3, "two and a summary: {}", stderr(&some));
+    // No permission at all.
+    assert!(stderr(&none).contains("in: folder not read: Permission denied"), "{}", stderr(&none));
+    assert_eq!(none.status.code(), Some(3));
 }
 
 #[test]
@@ -382,4 +394,86 @@ fn files_that_only_say_that_they_are_empty_are_no_set() {
     write(&dir, "a", "");
     write(&dir, "b", "");
     assert_eq!(listed(&find(&dir, &["--format", "json", "--min-size", "0"])), [["a", "b"]]);
+}
+
+/// Whoever reads it has stopped in the middle, and holds nobody up who wants it to end.
+#[test]
+fn an_end_that_is_asked_for_does_not_wait_for_who_reads_the_listing() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..4_000 {
+        write(&dir, &format!("a name that fills a pipe {n}"), &(n / 2).to_string());
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dupes"))
+        .args(["find", "--format", "json"])
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 10]).unwrap();
+    let since = std::time::Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = in_time("its end", move || child.wait_with_output().unwrap());
+    assert_eq!(output.status.code(), Some(130));
+    assert!(stderr(&output).contains("it is not complete"), "{}", stderr(&output));
+    assert!(since.elapsed() < std::time::Duration::from_secs(20));
+    drop(out);
+}
+
+#[test]
+fn a_closed_stdout_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "a", "same");
+    write(&dir, "b", "same");
+    let script = format!("exec {} find {} >&-", env!("CARGO_BIN_EXE_dupes"), dir.path().display());
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("standard output is closed"), "{}", stderr(&output));
+}
+
+/// A file and its folder that can also be reached by links go by their own names, in every run.
+#[test]
+fn followed_links_never_stand_for_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "real/x", "same");
+    write(&dir, "z", "same");
+    symlink(dir.path().join("z"), dir.path().join("a-link")).unwrap();
+    symlink(dir.path().join("real"), dir.path().join("a-folder")).unwrap();
+    fs::create_dir(dir.path().join("0")).unwrap();
+    symlink(dir.path().join("real"), dir.path().join("0/also")).unwrap();
+    for _ in 0..20 {
+        let output = find(&dir, &["--format", "json", "--follow"]);
+        let group = &json(&output)["groups"][0];
+        assert_eq!(listed(&output), [["z", "x"]], "{group}");
+        assert!(group["paths"][1].as_str().unwrap().ends_with("/real/x"), "{group}");
+        assert_eq!(group["links"].as_array().unwrap().len(), 1, "{group}");
+    }
+}
+
+#[test]
+fn bytes_of_a_file_with_two_names_count_once() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "a", "12345");
+    fs::hard_link(dir.path().join("a"), dir.path().join("b")).unwrap();
+    let totals = &json(&find(&dir, &["--format", "json"]))["totals"];
+    assert_eq!((&totals["files"], &totals["bytes"]), (&1.into(), &5.into()), "{totals}");
+}
+
+#[test]
+fn few_descriptors_are_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..200 {
+        write(&dir, &format!("{}/{n}", n % 20), &"x".repeat(70_000 + n % 3));
+    }
+    let script = format!(
+        "ulimit -n 48; exec {} find --format json {}",
+        env!("CARGO_BIN_EXE_dupes"),
+        dir.path().display()
+    );
+    let output =
+        in_time("its end", move || Command::new("sh").args(["-c", &script]).output().unwrap());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(listed(&output).len(), 3);
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dupes::find::Pools;
 use dupes::metrics::{Served, serve};
 use dupes::tally::Tally;
 use support::{LIMIT, in_time};
@@ -20,10 +21,15 @@ fn anywhere() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
+fn no_pools() -> Pools {
+    Arc::new(Vec::new)
+}
+
 fn served() -> (Served, Arc<Tally>, Pool) {
     let pool = Pool::builder("walk").workers(1).queue(7).build().unwrap();
     let tally = Arc::new(Tally::default());
-    let served = serve(anywhere(), std::slice::from_ref(&pool), Arc::clone(&tally)).unwrap();
+    let pools = vec![pool.clone()];
+    let served = serve(anywhere(), Arc::new(move || pools.clone()), Arc::clone(&tally)).unwrap();
     (served, tally, pool)
 }
 
@@ -225,7 +231,7 @@ fn scrapes_while_it_ends_get_all_or_nothing() {
 #[test]
 fn a_port_that_is_taken_is_an_error_that_names_it() {
     let (served, _tally, _pool) = served();
-    let error = serve(served.addr(), &[], Arc::default()).unwrap_err();
+    let error = serve(served.addr(), no_pools(), Arc::default()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     let name = format!("metrics on {}: ", served.addr());
     assert!(error.to_string().starts_with(&name), "{error}");
@@ -237,7 +243,7 @@ fn a_port_can_be_used_again_at_once() {
     let addr = served.addr();
     ask_until_served(addr);
     drop(served);
-    let again = serve(addr, &[], Arc::default()).unwrap();
+    let again = serve(addr, no_pools(), Arc::default()).unwrap();
     assert!(ask_until_served(again.addr()).contains("\ndupes_files_total 0\n"));
 }
 

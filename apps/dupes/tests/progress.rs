@@ -28,7 +28,8 @@ fn pools() -> Vec<Pool> {
 fn shown(mode: Progress) -> (Shown, Arc<Tally>) {
     let tally = Arc::new(Tally::default());
     Tally::add(&tally.files, 12);
-    (start(mode, Arc::clone(&tally), pools()), tally)
+    let pools = pools();
+    (start(mode, Arc::clone(&tally), Arc::new(move || pools.clone())), tally)
 }
 
 /// The end of a guard, which must not take long, whatever stderr is.
@@ -82,7 +83,8 @@ fn part_shows_nothing() {
         let pools = pools();
         let before = threads();
         for mode in [Progress::Never, Progress::Auto] {
-            let shown = start(mode, Arc::default(), pools.clone());
+            let watched = pools.clone();
+            let shown = start(mode, Arc::default(), Arc::new(move || watched.clone()));
             assert_eq!(threads(), before, "{mode:?}: a worker for nothing");
             end(shown);
         }

@@ -124,7 +124,7 @@ pub(super) struct Find {
     #[arg(long, help_heading = FILES)]
     pub(super) ignore_files: bool,
 
-    /// List files that have no duplicate
+    /// List files that have no duplicate; with --isolate, what only one of the given paths has
     #[arg(long, help_heading = SETS, conflicts_with_all = ["rf_over", "rf_under"])]
     pub(super) unique: bool,
 

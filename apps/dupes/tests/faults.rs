@@ -1,0 +1,255 @@
+//! Every system call of a run fails, one after the other: what is listed is true, what is missing
+//! is said, and it ends. By strace, so that there is no code for it in the product.
+//!
+//! `DUPES_FAULTS=all` tries each call of a run; without it one in a few. Of several errors the first
+//! is the one that every call gets.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use support::in_time;
+use tempfile::TempDir;
+
+/// One thread for everything, so that calls come in the same order each time.
+const ALONE: [&str; 4] = ["--threads", "1", "--progress", "never"];
+
+/// Small and large files, alone and in sets, side by side and hashed, with links and folders.
+fn tree() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, size: usize, fill: u8| {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![fill; size]).unwrap();
+    };
+    for name in ["a", "b", "in/c"] {
+        write(name, 5_000, 1);
+    }
+    write("alone", 5_000, 2);
+    write("in/deep/large-1", 100_000, 3);
+    write("in/large-2", 100_000, 3);
+    write("large-alone", 100_000, 4);
+    for n in 0..9 {
+        write(&format!("many/{n}"), 70_000, 5);
+    }
+    fs::hard_link(dir.path().join("a"), dir.path().join("in/a-again")).unwrap();
+    dir
+}
+
+/// Sets of paths below the tree, or None if the listing is not whole.
+fn sets(output: &Output, tree: &Path) -> Option<BTreeSet<BTreeSet<String>>> {
+    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let below = |path: &serde_json::Value| {
+        let path = Path::new(path.as_str().unwrap());
+        path.strip_prefix(tree).unwrap().to_str().unwrap().to_owned()
+    };
+    let groups = listing["groups"].as_array().unwrap().iter();
+    Some(
+        groups
+            .map(|group| group["paths"].as_array().unwrap().iter().map(below).collect())
+            .collect(),
+    )
+}
+
+/// A run in which strace does what `inject` says; and whether there was anything to be done.
+fn run(tree: &Path, inject: &str) -> (Output, bool) {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o"]).arg(log.path());
+    let call = inject.split(':').next().unwrap();
+    command.args(["-e", &format!("trace={call}"), "-e", &format!("inject={inject}")]);
+    command
+        .arg(env!("CARGO_BIN_EXE_dupes"))
+        .args(["find", "--format", "json"])
+        .args(ALONE)
+        .arg(tree);
+    command.stdin(Stdio::null());
+    let inject = inject.to_owned();
+    let output = in_time(&inject, move || command.output().unwrap());
+    let log = String::from_utf8_lossy(&fs::read(log.path()).unwrap()).into_owned();
+    (output, log.contains("(INJECTED)") || log.contains("--- SIGINT"))
+}
+
+/// False, with a line, where calls can't be made to fail.
+fn can_inject() -> bool {
+    let works = Command::new("strace")
+        .args(["-qq", "-o", "/dev/null", "-e", "inject=getppid:error=EIO", "true"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("skipped: needs strace, and the right to trace");
+    }
+    works
+}
+
+/// Each time that the call is made in a run: 1st, 2nd, …
+fn each_time(call: &str, what: &str, check: impl Fn(&Output, &Path, &str)) {
+    one_in(1, call, what, check);
+}
+
+/// One in so many of these times; of all of them in a short run only some.
+fn one_in(step: usize, call: &str, what: &str, check: impl Fn(&Output, &Path, &str)) {
+    let tree = tree();
+    let all = std::env::var("DUPES_FAULTS").is_ok_and(|all| all == "all");
+    let step = if all { step } else { 5 * step };
+    let mut tried = 0;
+    for time in (1..2_000).step_by(step) {
+        let inject = format!("{call}:{what}:when={time}");
+        let (output, happened) = run(tree.path(), &inject);
+        if !happened {
+            break;
+        }
+        tried += 1;
+        // What the loader needs before the program begins.
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if said.contains("error while loading shared libraries") || said.contains("ld.so") {
+            continue;
+        }
+        check(&output, tree.path(), &inject);
+    }
+    assert!(tried > 0, "{call} is never called");
+}
+
+fn truth() -> BTreeSet<BTreeSet<String>> {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let many: Vec<String> = (0..9).map(|n| format!("many/{n}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    [set(&["a", "b", "in/c"]), set(&["in/deep/large-1", "in/large-2"]), set(&many)].into()
+}
+
+/// The link goes by either of its names, if the other one could not be seen.
+fn by_first_name(sets: BTreeSet<BTreeSet<String>>) -> BTreeSet<BTreeSet<String>> {
+    let rename = |name: String| if name == "in/a-again" { "a".to_owned() } else { name };
+    sets.into_iter().map(|set| set.into_iter().map(rename).collect()).collect()
+}
+
+/// Whatever failed: exit code 0 says that all is there, 3 that it is not, 2 that nothing is.
+fn is_honest(output: &Output, tree: &Path, what: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let dupes_said = said.lines().any(|line| line.starts_with("dupes: "));
+    let sets = || {
+        let text = String::from_utf8_lossy(&output.stdout);
+        by_first_name(sets(output, tree).unwrap_or_else(|| panic!("{what}: cut off: {text}")))
+    };
+    match output.status.code() {
+        Some(0) => assert_eq!(sets(), truth(), "{what}: not complete, and nothing said: {said}"),
+        Some(3) => {
+            assert!(dupes_said, "{what}: nothing said");
+            for set in sets() {
+                let of = truth().into_iter().find(|of| set.is_subset(of));
+                assert!(of.is_some() && set.len() > 1, "{what}: {set:?} is no set");
+            }
+        }
+        Some(2) => assert!(dupes_said, "{what}: nothing said"),
+        code => panic!("{what}: ended with {code:?}: {:?} {said}", output.status),
+    }
+}
+
+fn fails_honestly(call: &str, errors: &[&str]) {
+    if !can_inject() {
+        return;
+    }
+    for (at, error) in errors.iter().enumerate() {
+        let step = if at == 0 { 1 } else { 7 };
+        one_in(step, call, &format!("error={error}"), is_honest);
+    }
+}
+
+/// Interrupted by a signal that means nothing: the call is made again.
+fn is_made_again(call: &str) {
+    if !can_inject() {
+        return;
+    }
+    each_time(call, "error=EINTR", |output, tree, what| {
+        assert_eq!(output.status.code(), Some(0), "{what}: {output:?}");
+        is_honest(output, tree, what);
+    });
+}
+
+#[test]
+fn an_open_that_fails() {
+    fails_honestly("openat", &["EACCES", "EIO", "EMFILE", "ENFILE", "ENOENT", "ENOMEM"]);
+}
+
+#[test]
+fn a_read_that_fails() {
+    fails_honestly("pread64", &["EIO", "ESTALE", "EAGAIN"]);
+}
+
+#[test]
+fn a_read_that_ends_early() {
+    if can_inject() {
+        each_time("pread64", "retval=0", is_honest);
+    }
+}
+
+#[test]
+fn a_listing_of_a_folder_that_fails() {
+    fails_honestly("getdents64", &["EIO", "ENOENT"]);
+}
+
+#[test]
+fn a_look_at_a_file_that_fails() {
+    fails_honestly("newfstatat", &["EIO", "EACCES", "ENOENT", "EOVERFLOW"]);
+    fails_honestly("fstat", &["EIO", "ESTALE"]);
+}
+
+#[test]
+fn a_write_that_fails() {
+    if !can_inject() {
+        return;
+    }
+    for error in ["EIO", "ENOSPC", "EDQUOT"] {
+        // strace counts by thread: what the first one would say of it fails as well.
+        each_time("write", &format!("error={error}"), |output, tree, what| {
+            if output.status.code() != Some(2) {
+                is_honest(output, tree, what);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_thread_that_can_not_be_started() {
+    fails_honestly("clone3", &["EAGAIN"]);
+}
+
+#[test]
+fn a_socket_that_can_not_be_had() {
+    fails_honestly("socketpair", &["EMFILE"]);
+}
+
+#[test]
+fn what_was_interrupted_is_made_again() {
+    for call in ["pread64", "write"] {
+        is_made_again(call);
+    }
+}
+
+#[test]
+fn an_open_that_was_interrupted_is_made_again() {
+    if !can_inject() {
+        return;
+    }
+    // Those of the loader and of the standard library are not ours to make again.
+    each_time("openat", "error=EINTR", is_honest);
+}
+
+#[test]
+fn an_end_that_is_asked_for_at_any_call_is_heard() {
+    if !can_inject() {
+        return;
+    }
+    for call in ["getdents64", "pread64", "newfstatat"] {
+        each_time(call, "signal=INT", |output, tree, what| match output.status.code() {
+            Some(0) => is_honest(output, tree, what), // it came too late
+            Some(130) => {}
+            // Before there is a handler.
+            None => assert_eq!(output.stdout, b"", "{what}"),
+            code => panic!("{what}: ended with {code:?}"),
+        });
+    }
+}
