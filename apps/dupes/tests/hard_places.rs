@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use support::in_time;
+use support::{dupes_with_signals, in_time};
 use tempfile::TempDir;
 
 fn dupes(args: &[&OsStr]) -> Output {
@@ -308,7 +308,7 @@ fn endless() -> TempDir {
 #[test]
 fn a_signal_ends_it_and_says_what_was_done() {
     let dir = endless();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_dupes"))
+    let mut child = dupes_with_signals()
         .args(["find", "--progress", "json"])
         .arg(dir.path())
         .stdout(Stdio::piped())
@@ -403,7 +403,7 @@ fn an_end_that_is_asked_for_does_not_wait_for_who_reads_the_listing() {
     for n in 0..4_000 {
         write(&dir, &format!("a name that fills a pipe {n}"), &(n / 2).to_string());
     }
-    let mut child = Command::new(env!("CARGO_BIN_EXE_dupes"))
+    let mut child = dupes_with_signals()
         .args(["find", "--format", "json"])
         .arg(dir.path())
         .stdout(Stdio::piped())

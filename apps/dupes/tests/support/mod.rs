@@ -28,6 +28,14 @@ pub(crate) fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Sen
     }
 }
 
+/// The program, with the signals that it is about: whoever runs the tests in the background may
+/// have told them to ignore some.
+pub(crate) fn dupes_with_signals() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_dupes")]);
+    command
+}
+
 const PART: &str = "DUPES_TEST_PART";
 
 /// Whether this process was started by [`Player::start`] to play this part.
