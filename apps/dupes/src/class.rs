@@ -223,6 +223,10 @@ fn remove_known(kin: &mut [Kin], at: usize, known: usize) -> bool {
     at < known
 }
 
+/// Ranges that are shared out at a time. In between, workers that have helped look whether another
+/// class waits: a pair of huge files holds up nobody for long.
+const PORTION: u64 = 16;
+
 /// Ranges by all workers of the pool that have nothing else to do.
 struct ByPool<'a> {
     pool: &'a Pool,
@@ -234,17 +238,154 @@ impl Ranges for ByPool<'_> {
         if ranges <= 1 {
             return (0..ranges).for_each(f);
         }
-        let all: Vec<u64> = (0..ranges).collect();
-        let run = self.pool.map_slice(&all, |range| {
-            if !self.stop.is_asked() {
-                f(*range);
+        for from in (0..ranges).step_by(PORTION as usize) {
+            let portion: Vec<u64> = (from..ranges.min(from + PORTION)).collect();
+            let run = self.pool.map_slice(&portion, |range| {
+                if !self.stop.is_asked() {
+                    f(*range);
+                }
+            });
+            // Refused or cut off only when the pool is told to stop, and so are we; a panic goes on.
+            if let Err(error) = run {
+                assert!(self.stop.is_asked(), "a range was not read: {error}");
+                return;
             }
-        });
-        // Refused or cut off only when the pool is told to stop, and so are we; a panic goes on.
-        if let Err(error) = run
-            && !self.stop.is_asked()
-        {
-            panic!("a range was not read: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fs;
+    use std::path::Path;
+
+    use tidegate::Shutdown;
+
+    use super::*;
+    use crate::folders::Folders;
+    use crate::read::seen;
+
+    const SIZE: usize = 200_000;
+
+    struct Bench {
+        dir: tempfile::TempDir,
+        folders: Folders,
+        files: Vec<FileId>,
+        unread: RefCell<Vec<(FileId, Unread)>>,
+    }
+
+    /// Files of one size, each filled with its letter.
+    fn bench(fills: &str) -> Bench {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..fills.len()).map(|n| n.to_string()).collect();
+        for (name, fill) in names.iter().zip(fills.bytes()) {
+            fs::write(dir.path().join(name), vec![fill; SIZE]).unwrap();
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (folders, files) = seen::files(dir.path(), &names);
+        Bench { dir, folders, files, unread: RefCell::default() }
+    }
+
+    impl Bench {
+        fn path(&self, n: usize) -> std::path::PathBuf {
+            self.dir.path().join(n.to_string())
+        }
+
+        fn work(&self, class: &Class, hash: Option<Algorithm>) {
+            let pool = Pool::builder("class").workers(2).build().unwrap();
+            class.work(&mut Work {
+                pool: &pool,
+                hash,
+                finder: Finder::new(&self.folders, false),
+                stop: &Stop::new(),
+                tally: &Tally::default(),
+                unread: &|file, why| self.unread.borrow_mut().push((file, why)),
+            });
+            pool.shutdown(Shutdown::default()).unwrap();
+        }
+
+        /// Sets of the numbers of files; those that are alone, too.
+        fn sets(&self, class: &Class) -> Vec<Vec<u32>> {
+            let mut sets: Vec<Vec<u32>> = class
+                .kin()
+                .iter()
+                .map(|kin| {
+                    let mut set: Vec<u32> = kin.files.iter().map(|file| file.entry).collect();
+                    set.sort_unstable();
+                    set
+                })
+                .collect();
+            sets.sort();
+            sets
+        }
+    }
+
+    fn touch(path: &Path) {
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(10);
+        fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
+    }
+
+    #[test]
+    fn late_comers_join_the_set_that_they_are_equal_to() {
+        for hash in [None, Some(Algorithm::Blake3), Some(Algorithm::Sha256)] {
+            let bench = bench("abaab");
+            let class = Class::of(SIZE as u64, bench.files[0], bench.files[1]);
+            bench.work(&class, hash);
+            assert_eq!(bench.sets(&class), [vec![0], vec![1]]);
+            for late in 2..5 {
+                assert!(class.add(bench.files[late]), "nobody minds it");
+                bench.work(&class, hash);
+            }
+            assert_eq!(bench.sets(&class), [vec![0, 2, 3], vec![1, 4]], "{hash:?}");
+            assert!(bench.unread.borrow().is_empty());
+        }
+    }
+
+    #[test]
+    fn who_stands_for_a_set_may_vanish() {
+        let bench = bench("aaa");
+        let class = Class::of(SIZE as u64, bench.files[0], bench.files[1]);
+        bench.work(&class, None);
+        fs::remove_file(bench.path(0)).unwrap();
+        class.add(bench.files[2]);
+        bench.work(&class, None);
+        assert_eq!(bench.sets(&class), [[1, 2]]);
+        assert_eq!(bench.unread.borrow().len(), 1);
+    }
+
+    #[test]
+    fn more_than_can_be_compared_are_hashed() {
+        let bench = bench("aaaaabaaaaab");
+        let class = Class::of(SIZE as u64, bench.files[0], bench.files[1]);
+        for file in &bench.files[2..] {
+            class.add(*file);
+        }
+        bench.work(&class, None);
+        assert_eq!(bench.sets(&class), [vec![0, 1, 2, 3, 4, 6, 7, 8, 9, 10], vec![5, 11]]);
+        assert!(class.kin().iter().all(|kin| kin.verified == Verified::by(Algorithm::Blake3)));
+    }
+
+    /// After it was opened nobody looks at it before the end: the last look must see it.
+    #[test]
+    fn what_changes_while_it_is_read_is_in_no_set() {
+        let bench = bench("aaa");
+        let mut finder = Finder::new(&bench.folders, false);
+        let opened: Vec<Opened> =
+            bench.files.iter().map(|file| finder.target(*file).open().unwrap()).collect();
+        touch(&bench.path(1));
+        let pool = Pool::builder("class").workers(2).build().unwrap();
+        let stop = Stop::new();
+        let shared = ByPool { pool: &pool, stop: &stop };
+        let size = SIZE as u64;
+        let labels = compare(&opened, size, &shared, &stop, &|_| ());
+        assert_eq!(labels, [Ok(0), Err(Unread::Changed), Ok(0)]);
+        let digests: Vec<_> = opened
+            .iter()
+            .map(|file| hash(file, size, Algorithm::Blake3, &shared, &stop, &|_| ()))
+            .collect();
+        assert_eq!(digests[1], Err(Unread::Changed));
+        assert!(digests[0].is_ok() && digests[0] == digests[2]);
+        pool.shutdown(Shutdown::default()).unwrap();
     }
 }

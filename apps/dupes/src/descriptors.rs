@@ -2,31 +2,44 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::compare;
+use crate::{compare, readers};
 
 /// For everything but files that are looked at: standard streams, signals, metrics and their clients.
 const RESERVED: u64 = 40;
 /// Of a walking worker: its folder, the one above while a long path is gone down, its statistics.
 const OF_WALKER: u64 = 3;
-/// Of a reading worker on each of a few devices: its file and its statistics.
-const OF_READERS: u64 = 2 * 4;
+/// Of a reading worker on each device: its file and its statistics.
+const OF_READERS: u64 = 2 * readers::MOST as u64;
+/// Of one that compares.
+const OF_COMPARING: u64 = compare::MOST as u64 + 1;
 
-/// Raises the limit as far as this process may. How many workers that walk, and that read on a
-/// device, it leaves descriptors for beside so many that compare.
-pub fn raise(comparing: usize) -> usize {
+/// How many workers there are descriptors for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// That compare.
+    pub comparing: usize,
+    /// That walk, and that read on a device.
+    pub reading: usize,
+}
+
+/// Raises the limit as far as this process may. `comparing`: so many would be best.
+pub fn raise(comparing: usize) -> Room {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     // What can't be raised has to do.
     let allowed =
         if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
-    workers(allowed, comparing)
+    room(allowed, comparing)
 }
 
-fn workers(allowed: Option<u64>, comparing: usize) -> usize {
-    let Some(allowed) = allowed else { return usize::MAX };
-    let compared = comparing as u64 * (compare::MOST as u64 + 1);
-    let left = allowed.saturating_sub(RESERVED + compared);
-    usize::try_from(left / (OF_WALKER + OF_READERS)).unwrap_or(usize::MAX).max(1)
+fn room(allowed: Option<u64>, comparing: usize) -> Room {
+    let Some(allowed) = allowed else { return Room { comparing, reading: usize::MAX } };
+    let left = allowed.saturating_sub(RESERVED);
+    // Half of what is left at the most.
+    let comparing = (comparing as u64).min(left / 2 / OF_COMPARING).max(1);
+    let reading = left.saturating_sub(comparing * OF_COMPARING) / (OF_WALKER + OF_READERS);
+    let fit = |workers: u64| usize::try_from(workers).unwrap_or(usize::MAX).max(1);
+    Room { comparing: fit(comparing), reading: fit(reading) }
 }
 
 #[cfg(test)]
@@ -35,9 +48,14 @@ mod tests {
 
     #[test]
     fn as_many_workers_as_descriptors_allow() {
-        assert_eq!(workers(None, 2), usize::MAX);
-        assert!(workers(Some(1_024), 2) >= crate::io::MOST);
-        assert_eq!(workers(Some(256), 2), 18);
-        assert_eq!([workers(Some(64), 2), workers(Some(3), 2), workers(Some(0), 64)], [1, 1, 1]);
+        let of = |allowed, comparing| {
+            let Room { comparing, reading } = room(allowed, comparing);
+            (comparing, reading)
+        };
+        assert_eq!(of(None, 2), (2, usize::MAX));
+        assert_eq!(of(Some(1_024), 2), (2, 50));
+        assert_eq!(of(Some(1_024), 64), (54, 26));
+        assert_eq!(of(Some(256), 2), (2, 10));
+        assert_eq!([of(Some(64), 2), of(Some(3), 2), of(Some(0), 64)], [(1, 1); 3]);
     }
 }

@@ -13,7 +13,7 @@ use tidegate::{Pool, Shutdown};
 use crate::class::{Class, Work};
 use crate::contents::Contents;
 use crate::descriptors;
-use crate::folders::{FileId, Folder, Folders};
+use crate::folders::{FileId, Folder, Folders, Seen};
 use crate::io::{self, Gauge};
 use crate::options::Options;
 use crate::problems::{Kind, Problems};
@@ -33,6 +33,8 @@ const QUEUE: usize = 64;
 /// A class waits so long for more files while others are still being found: who comes later costs
 /// another read of one that was there.
 const GATHER: Duration = Duration::from_millis(50);
+/// How often whoever waits looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(20);
 /// How long a worker may take to hear that the run is over. With the rest of the way out less
 /// than the 5 s that are promised.
 const GRACE: Duration = Duration::from_secs(3);
@@ -103,8 +105,8 @@ impl Run {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = options.threads.map_or(cores, NonZeroUsize::get);
         let builder = |name: &str| Pool::builder(name).queue(QUEUE).grace(GRACE);
-        let comparing = threads.min(io::MOST);
-        let most = descriptors::raise(comparing);
+        let room = descriptors::raise(threads.min(io::MOST));
+        let most = room.reading;
         // A walk waits for the disk as reading does; `--threads` says what may be computed at a time.
         let fixed = options.io_threads.or(options.threads);
         let gauge = Gauge::new(threads, fixed, most);
@@ -115,7 +117,7 @@ impl Run {
             folders: Arc::default(),
             splitter,
             readers: Arc::new(readers),
-            sequential: builder("sequential").workers(comparing).build()?,
+            sequential: builder("sequential").workers(room.comparing).build()?,
             walk: OnceLock::new(),
             sizes: Mutex::default(),
             inodes: Mutex::default(),
@@ -136,9 +138,9 @@ impl Run {
             stop: live.stop,
         };
         let to = Arc::downgrade(&run);
-        let sink = move |folder: &Arc<Folder>| {
+        let sink = move |folders: &[Arc<Folder>]| {
             if let Some(run) = to.upgrade() {
-                run.files_found(folder);
+                run.files_found(folders);
             }
         };
         let walk = Walk::new(setting, Box::new(sink));
@@ -160,8 +162,8 @@ impl Run {
         })
     }
 
-    /// Finds everything, or as much as it can before it is to stop. Its pools are gone then.
-    pub fn finish(self: Arc<Run>) -> Sets {
+    /// Finds everything; None if it is to stop. Its pools are gone then.
+    pub fn finish(self: Arc<Run>) -> Option<Sets> {
         if self.walk_all() && self.readers.pools().all(|pool| self.wait(pool)) {
             self.mind_classes(true);
             self.wait(&self.sequential);
@@ -179,14 +181,18 @@ impl Run {
                 self.live.problems.add(&self.live.tally, pool.name().into(), Kind::Bug);
             }
         }
-        self.into_sets()
+        (!self.live.stop.is_asked()).then(|| self.into_sets())
     }
 
     /// First what really lies below the roots, then what links lead to: a folder that can be reached
     /// by both goes by its own path, in every run. False: it is to stop.
-    fn walk_all(&self) -> bool {
+    fn walk_all(self: &Arc<Run>) -> bool {
         let walk = self.walk();
-        walk.start(&self.options.roots);
+        let (start, run) = (Arc::clone(walk), Arc::clone(self));
+        // By a worker: a root may lie where nobody answers.
+        if walk.pool.spawn(move || start.start(&run.options.roots)).is_err() {
+            return false; // only a run that stops closes its pools
+        }
         while self.wait(&walk.pool) {
             if !walk.go_on_behind_a_link() {
                 return true;
@@ -197,7 +203,6 @@ impl Run {
 
     /// False: it is to stop.
     fn wait(&self, pool: &Pool) -> bool {
-        const LOOK: Duration = Duration::from_millis(20);
         while !self.live.stop.is_asked() {
             if pool.wait_idle_timeout(LOOK).expect("this thread is no worker") {
                 return true;
@@ -226,12 +231,18 @@ impl Run {
 
     // ------------------------------------------------------------ sizes
 
-    /// A folder, or a part of one, was looked into.
-    fn files_found(self: &Arc<Run>, folder: &Arc<Folder>) {
+    /// Folders, or parts of them, were looked into.
+    fn files_found(self: &Arc<Run>, folders: &[Arc<Folder>]) {
+        let mut wanted = Vec::new();
+        folders.iter().for_each(|folder| self.add_wanted(folder, &mut wanted));
+        self.hand_over(wanted);
+    }
+
+    fn add_wanted(&self, folder: &Folder, wanted: &mut Vec<(u64, Wanted)>) {
         let mut files = self.new_files(folder);
         // On many disks files lie in the order of their inodes.
         files.sort_unstable_by_key(|file| folder.seen(file.entry).inode);
-        let mut wanted = Vec::with_capacity(files.len());
+        wanted.reserve(files.len());
         {
             let mut sizes = lock(&self.sizes);
             for file in files {
@@ -248,19 +259,20 @@ impl Run {
                 }
             }
         }
-        self.hand_over(wanted);
     }
 
     /// Without further names of files that were seen before.
     fn new_files(&self, folder: &Folder) -> Vec<FileId> {
         let all = (0..folder.len()).map(|entry| FileId { folder: folder.number, entry });
-        if (0..folder.len()).all(|entry| folder.seen(entry).links() <= 1) {
+        // A symbolic link that is followed is a further name that the file does not count.
+        let has_one = |seen: &Seen| seen.links() <= 1 && !self.options.filter.follow;
+        if (0..folder.len()).all(|entry| has_one(folder.seen(entry))) {
             return all.collect();
         }
         let (mut inodes, mut names) = (lock(&self.inodes), lock(&self.names));
         all.filter(|file| {
             let seen = folder.seen(file.entry);
-            if seen.links() <= 1 {
+            if has_one(seen) {
                 return true;
             }
             match inodes.entry((seen.device, seen.inode)) {
@@ -383,9 +395,10 @@ impl Run {
 
     // ------------------------------------------------------------ contents
 
-    /// Begins with classes that have waited for more files long enough.
+    /// Begins with classes that have waited for more files long enough. Where there is no room for
+    /// them they wait on: who reads small files has something else to do than to wait for large ones.
     fn mind_classes(self: &Arc<Run>, all: bool) {
-        loop {
+        while !self.live.stop.is_asked() {
             let class = {
                 let mut ready = lock(&self.ready);
                 match ready.front() {
@@ -393,10 +406,19 @@ impl Run {
                     _ => None,
                 }
             };
-            let Some((_, class)) = class else { return };
-            let run = Arc::clone(self);
-            if self.sequential.spawn(move || run.read_to_the_end(&class)).is_err() {
-                return; // only a run that stops closes its pools
+            let Some((since, class)) = class else { return };
+            let (run, task) = (Arc::clone(self), Arc::clone(&class));
+            let read = move || run.read_to_the_end(&task);
+            let refused = if all {
+                self.sequential.task("class").wait_at_most(LOOK).spawn(move |_| read()).is_err()
+            } else {
+                self.sequential.try_spawn(read).is_err()
+            };
+            if refused {
+                lock(&self.ready).push_front((since, class));
+                if !all {
+                    return;
+                }
             }
         }
     }

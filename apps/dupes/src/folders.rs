@@ -64,6 +64,11 @@ impl Seen {
         self.links & MANY
     }
 
+    /// More than were counted.
+    pub fn has_many_links(&self) -> bool {
+        self.links() == MANY
+    }
+
     /// Whether the name is a symbolic link that leads to it.
     pub fn is_link(&self) -> bool {
         self.links & IS_LINK != 0
@@ -108,32 +113,40 @@ pub struct Folder {
     name: Box<[u8]>,
     /// The device that it was found on: 0 for a root.
     pub found_on: u64,
+    /// It stands for a file that was given, not for a folder.
+    pub is_given_file: bool,
     files: OnceLock<Files>,
 }
 
 impl Folder {
     /// Its path, which begins with that of the root.
     pub fn path(&self) -> Vec<u8> {
-        let mut path = self.parent.as_ref().map_or_else(Vec::new, |parent| parent.path());
-        if self.parent.is_some() {
-            join(&mut path, &self.name);
-        } else {
-            path.extend_from_slice(&self.name);
-        }
+        let mut path = self.root().name.to_vec();
+        self.join_names(&mut path);
         path
     }
 
     /// From its root on: empty for the root.
     pub fn path_below_root(&self) -> Vec<u8> {
-        let Some(parent) = &self.parent else { return Vec::new() };
-        let mut path = parent.path_below_root();
-        join(&mut path, &self.name);
+        let mut path = Vec::new();
+        self.join_names(&mut path);
         path
     }
 
-    /// Itself, then what it lies in, up to its root.
-    pub fn and_above(self: &Arc<Folder>) -> impl Iterator<Item = &Arc<Folder>> {
-        std::iter::successors(Some(self), |folder| folder.parent.as_ref())
+    /// Itself, then what it lies in, up to its root. No recursion: trees may be very deep.
+    fn and_above(&self) -> impl Iterator<Item = &Folder> {
+        std::iter::successors(Some(self), |folder| folder.parent.as_deref())
+    }
+
+    fn root(&self) -> &Folder {
+        self.and_above().last().expect("it is one of them")
+    }
+
+    /// The names from below the root on.
+    fn join_names(&self, path: &mut Vec<u8>) {
+        let below = self.and_above().filter(|folder| folder.parent.is_some());
+        let names: Vec<&[u8]> = below.map(|folder| &*folder.name).collect();
+        names.iter().rev().for_each(|name| join(path, name));
     }
 
     /// How many files it has, as far as they count.
@@ -166,6 +179,16 @@ impl Folder {
     pub fn fill(&self, found: Found) {
         let files = Files { names: found.names.into(), seen: found.seen.into() };
         self.files.set(files).expect("each folder is looked into once");
+    }
+}
+
+/// One after the other: a chain of them would be dropped by as deep a recursion.
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let mut above = self.parent.take();
+        while let Some(mut folder) = above.and_then(Arc::into_inner) {
+            above = folder.parent.take();
+        }
     }
 }
 
@@ -211,9 +234,10 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// A root.
-    pub fn add_root(&self, root: u32, path: &[u8]) -> Arc<Folder> {
+    /// A root: a folder, or what comes before the name of a file that was given.
+    pub fn add_root(&self, root: u32, path: &[u8], is_given_file: bool) -> Arc<Folder> {
         self.add(|number| Folder {
+            is_given_file,
             number,
             root,
             depth: 0,
@@ -230,6 +254,7 @@ impl Folders {
             number,
             root: parent.root,
             depth: parent.depth + 1,
+            is_given_file: false,
             parent: Some(Arc::clone(parent)),
             name: name.into(),
             found_on,
@@ -243,6 +268,7 @@ impl Folders {
             number,
             root: folder.root,
             depth: folder.depth,
+            is_given_file: false,
             parent: folder.parent.clone(),
             name: folder.name.clone(),
             found_on: folder.found_on,
@@ -334,7 +360,7 @@ mod tests {
         for (root, expected) in
             [("a", "a/b/c"), (".", "./b/c"), ("/", "/b/c"), ("a//", "a//b/c"), ("", "b/c")]
         {
-            let root = folders.add_root(0, root.as_bytes());
+            let root = folders.add_root(0, root.as_bytes(), false);
             let below = folders.add_below(&root, b"b", 1);
             let below = folders.add_below(&below, b"c", 1);
             assert_eq!(below.path(), expected.as_bytes());

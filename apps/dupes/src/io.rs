@@ -50,10 +50,10 @@ impl Gauge {
     /// `fixed`: what somebody has asked for; else from `cores` to `most`.
     pub fn new(cores: usize, fixed: Option<NonZeroUsize>, most: usize) -> Gauge {
         Gauge {
-            cores,
+            cores: cores.min(most),
             most: most.min(MOST),
             is_fixed: fixed.is_some(),
-            workers: AtomicUsize::new(fixed.map_or(cores, NonZeroUsize::get)),
+            workers: AtomicUsize::new(fixed.map_or(cores, NonZeroUsize::get).min(most)),
             pieces: AtomicU32::new(0),
             sums: Mutex::default(),
         }

@@ -18,8 +18,6 @@ use dupes::split::Splitter;
 use dupes::stop::Stop;
 use dupes::tally::Tally;
 use dupes::{metrics, output, progress};
-use rustix::fd::AsFd;
-use rustix::fs::{FileType, OFlags, Stat, fcntl_getfl, fstat, major, minor};
 use tidegate::{Pool, TaskError};
 
 fn main() -> ExitCode {
@@ -74,18 +72,18 @@ fn try_to_find(options: Options) -> Result<Exit, Box<dyn Error>> {
     let sets = run.finish();
     drop((shown, served));
 
-    if live.stop.is_asked() {
+    let Some(sets) = sets else {
         tell_problems(&live.problems);
         say(&interrupted(&live.tally));
         return Ok(Exit::Interrupted);
-    }
+    };
     if live.problems.wrong_roots() == roots {
         tell_problems(&live.problems);
         return Err("there is nowhere to look".into());
     }
-    let printed = list(sets, format, nul, &live.stop)?;
+    let printed = list(sets, format, nul, &live.stop);
     tell_problems(&live.problems);
-    match printed {
+    match printed? {
         Ok(_) if live.problems.count() > 0 => Ok(Exit::Unread),
         Ok(_) => Ok(Exit::Complete),
         Err(_) if live.stop.is_asked() => {
@@ -106,9 +104,6 @@ fn list(
 ) -> Result<io::Result<()>, Box<dyn Error>> {
     const LOOK: Duration = Duration::from_millis(20);
     const PATIENCE: Duration = Duration::from_secs(2);
-    if is_closed(io::stdout()) {
-        return Err("the listing could not be written: standard output is closed".into());
-    }
     let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).build()?;
     let asked = stop.clone();
     let print = move || {
@@ -119,7 +114,7 @@ fn list(
     loop {
         match listing.wait_timeout(LOOK) {
             Some(Ok(printed)) => return Ok(printed),
-            Some(Err(TaskError::Abandoned(_))) => {
+            Some(Err(TaskError::Abandoned(_) | TaskError::Cancelled { .. })) => {
                 return Ok(Err(io::ErrorKind::Interrupted.into()));
             }
             Some(Err(error)) => return Err(error.into()),
@@ -127,17 +122,6 @@ fn list(
             None => {}
         }
     }
-}
-
-/// Where a stream was closed, the Rust runtime has opened the null device for reading and writing;
-/// who wants nothing to be kept opens it for writing only.
-fn is_closed(stream: impl AsFd) -> bool {
-    let null = |stat: Stat| {
-        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-            && (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3)
-    };
-    fstat(&stream).is_ok_and(null)
-        && fcntl_getfl(&stream).is_ok_and(|flags| flags.contains(OFlags::RDWR))
 }
 
 /// What was done before the end that somebody asked for.

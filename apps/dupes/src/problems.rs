@@ -49,7 +49,9 @@ impl fmt::Display for Problem {
             Kind::File(code) => write!(f, "{path}: file not read: {}", why(code)),
             Kind::Changed => write!(f, "{path}: changed while it was read: in no set"),
             Kind::Bug => write!(f, "a task of pool {path} has panicked: please report this"),
-            Kind::IgnoreFile => write!(f, "{path}: not obeyed: a pattern in it is wrong"),
+            Kind::IgnoreFile => {
+                write!(f, "{path}: not obeyed: it can't be read, or a pattern in it is wrong")
+            }
         }
     }
 }

@@ -73,8 +73,8 @@ impl<'a> Finder<'a> {
         crate::folders::join(&mut self.path, folder.file_name(file.entry));
         self.path.push(0);
         let seen = *folder.seen(file.entry);
-        // A root may be a link to a file: who names one means what it leads to.
-        let may_be_link = self.follow || folder.depth == 0;
+        // What was given may be a link to a file: who names one means what it leads to.
+        let may_be_link = self.follow || folder.is_given_file;
         let flags = if may_be_link { OFlags::empty() } else { OFlags::NOFOLLOW };
         Target { path: &self.path, seen, device: self.folders.device_of(seen.device), flags }
     }
@@ -184,6 +184,30 @@ impl Opened {
     }
 }
 
+/// Files in a folder, as a walk sees them, for tests of what comes after it.
+#[cfg(test)]
+pub(crate) mod seen {
+    use std::path::Path;
+
+    use rustix::fs::{AtFlags, CWD, statat};
+
+    use crate::folders::{FileId, Folders, Found};
+
+    pub(crate) fn files(dir: &Path, names: &[&str]) -> (Folders, Vec<FileId>) {
+        let folders = Folders::default();
+        let root = folders.add_root(0, dir.as_os_str().as_encoded_bytes(), false);
+        let folder = folders.add_below(&root, b".", 0);
+        let mut found = Found::default();
+        for name in names {
+            let stat = statat(CWD, dir.join(name), AtFlags::SYMLINK_NOFOLLOW).unwrap();
+            found.add(name.as_bytes(), &stat, folders.device(stat.st_dev), false);
+        }
+        folder.fill(found);
+        let file = |entry| FileId { folder: folder.number, entry };
+        (folders, (0..names.len() as u32).map(file).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -191,26 +215,21 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use rustix::fs::{AtFlags, CWD, FileType, Mode, mknodat, statat};
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
-    use crate::folders::Found;
 
     /// As the walk sees it now; what is read of it after `change`.
     fn read_after(size: usize, change: impl FnOnce(&Path)) -> Result<usize, Unread> {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("file");
         fs::write(&path, vec![1; size]).unwrap();
-        let folders = Folders::default();
-        let root = folders.add_root(0, dir.path().as_os_str().as_encoded_bytes());
-        let folder = folders.add_below(&root, b".", 0);
-        let stat = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).unwrap();
-        let mut found = Found::default();
-        found.add(b"file", &stat, folders.device(stat.st_dev), false);
-        folder.fill(found);
+        let (folders, files) = seen::files(&folder, &["file"]);
         change(&path);
         let mut finder = Finder::new(&folders, false);
-        let target = finder.target(FileId { folder: folder.number, entry: 0 });
+        let target = finder.target(files[0]);
         if size as u64 <= WHOLE { target.whole(<[u8]>::len) } else { target.samples(<[u8]>::len) }
     }
 
@@ -236,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_changed_after_it_was_seen_is_unstable() {
-        let changes: [(&str, fn(&Path)); 6] = [
+        let changes: [(&str, fn(&Path)); 7] = [
             ("shorter", |path| fs::write(path, "x").unwrap()),
             ("longer", |path| {
                 let bytes = vec![1; fs::metadata(path).unwrap().len() as usize + 1];
@@ -252,6 +271,15 @@ mod tests {
                 let other = path.with_extension("other");
                 fs::rename(path, &other).unwrap();
                 symlink(other, path).unwrap();
+            }),
+            ("its folder a link to another one", |path| {
+                let (folder, bytes) = (path.parent().unwrap(), fs::read(path).unwrap());
+                let (moved, other) =
+                    (folder.with_extension("moved"), folder.with_extension("other"));
+                fs::create_dir(&other).unwrap();
+                fs::write(other.join("file"), bytes).unwrap();
+                fs::rename(folder, moved).unwrap();
+                symlink(other, folder).unwrap();
             }),
             ("a FIFO", |path| {
                 fs::remove_file(path).unwrap();

@@ -9,7 +9,7 @@ use tidegate::{BuildError, Builder, Pool};
 use crate::io::Gauge;
 
 /// Devices beyond share: to a file system with hundreds of subvolumes each is a device.
-const MOST: usize = 8;
+pub const MOST: usize = 8;
 
 /// A pool, and what watches over its size.
 #[derive(Debug)]

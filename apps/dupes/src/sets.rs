@@ -4,7 +4,9 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use crate::class::Kin;
@@ -163,13 +165,14 @@ impl Sets {
     /// As it is listed, and how many copies it counts for; None if nothing in it is to be.
     fn set(&self, size: u64, kin: &Kin) -> Option<(Set, usize)> {
         let mut inodes: Vec<Inode> = Vec::with_capacity(kin.files.len());
+        let mut places: HashMap<(u16, u64), usize> = HashMap::with_capacity(kin.files.len());
         for file in &kin.files {
             let seen = self.folders[file.folder as usize].seen(file.entry);
             let key = (seen.device, seen.inode);
             // Files with one name that are one all the same: a file mounted on another.
-            let at = inodes.iter().position(|inode| inode.key == key).unwrap_or(inodes.len());
+            let at = *places.entry(key).or_insert(inodes.len());
             if at == inodes.len() {
-                inodes.push(Inode { key, names: Vec::new() });
+                inodes.push(Inode { names: Vec::new() });
             }
             inodes[at].names.push(*file);
             inodes[at].names.extend(self.names.get(file).into_iter().flatten());
@@ -220,13 +223,28 @@ impl Sets {
     fn reclaimable(&self, inode: &Inode) -> u64 {
         let first = inode.names[0];
         let seen = self.folders[first.folder as usize].seen(first.entry);
-        let known = inode.names.iter().filter(|file| !self.is_link(**file)).count();
-        let has_others = usize::from(seen.links()) > known;
+        let known = self.distinct_names(inode);
+        let has_others = seen.has_many_links() || usize::from(seen.links()) > known;
         let stays = has_others || inode.names.iter().any(|file| self.is_reference(*file));
         if stays {
             return 0;
         }
         self.sharing.borrow_mut().own(&self.path(first), seen.device, seen.blocks * 512)
+    }
+
+    /// A file that was given may also be found, or be given again, by another spelling.
+    fn distinct_names(&self, inode: &Inode) -> usize {
+        let names = inode.names.iter().filter(|file| !self.is_link(**file));
+        if !inode.names.iter().any(|file| self.folders[file.folder as usize].is_given_file) {
+            return names.count();
+        }
+        let place = |file: &FileId| {
+            let folder = self.folders[file.folder as usize].path();
+            let folder = if folder.is_empty() { b"." } else { &folder[..] };
+            let folder = std::fs::canonicalize(OsStr::from_bytes(folder)).ok()?;
+            Some((folder, self.folders[file.folder as usize].file_name(file.entry)))
+        };
+        names.filter_map(place).collect::<HashSet<_>>().len()
     }
 
     fn is_link(&self, file: FileId) -> bool {
@@ -251,7 +269,6 @@ impl Sets {
 
 /// A file, with all of its names.
 struct Inode {
-    key: (u16, u64),
     names: Vec<FileId>,
 }
 

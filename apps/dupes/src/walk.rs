@@ -30,8 +30,11 @@ const LISTING: usize = 64 << 10;
 /// A folder with more files passes them on in parts.
 const PART: usize = 8_192;
 
-/// Where the files of a folder, or of a part of it, go.
-pub type Sink = Box<dyn Fn(&Arc<Folder>) + Send + Sync>;
+/// Files that were given are passed on so many at a time.
+const GIVEN: usize = 256;
+
+/// Where the files of folders, or of parts of them, go.
+pub type Sink = Box<dyn Fn(&[Arc<Folder>]) + Send + Sync>;
 
 /// A walk over all roots.
 pub struct Walk {
@@ -110,9 +113,17 @@ impl Walk {
 
     /// Looks at the roots, and lets the pool begin. It is done when the pool is idle.
     pub fn start(self: &Arc<Walk>, roots: &[Root]) {
+        let mut files = Vec::new();
         for (number, root) in roots.iter().enumerate() {
-            self.add_root(number as u32, root.path.as_os_str().as_bytes());
+            if self.stop.is_asked() {
+                return;
+            }
+            files.extend(self.add_root(number as u32, root.path.as_os_str().as_bytes()));
+            if files.len() == GIVEN {
+                (self.sink)(&std::mem::take(&mut files));
+            }
         }
+        (self.sink)(&files);
         // The last one that was found is looked into first.
         lock(&self.frontier).reverse();
         self.call_others();
@@ -127,32 +138,38 @@ impl Walk {
         true
     }
 
-    /// Links that are given as roots are followed: who names one means what it leads to.
-    fn add_root(&self, number: u32, path: &[u8]) {
-        let stat = open_path(&terminated(path), OFlags::PATH).and_then(fstat);
-        let stat = match stat {
+    /// Links that are given as roots are followed: who names one means what it leads to. If it is a
+    /// file, that is given back.
+    fn add_root(&self, number: u32, path: &[u8]) -> Option<Arc<Folder>> {
+        let look = |flags| open_path(&terminated(path), OFlags::PATH | flags).and_then(fstat);
+        let stat = match look(OFlags::empty()) {
             Ok(stat) => stat,
-            Err(error) => return self.problem(path.to_vec(), Kind::Root(code(error))),
+            Err(error) => {
+                self.problem(path.to_vec(), Kind::Root(code(error)));
+                return None;
+            }
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 lock(&self.root_devices).insert(stat.st_dev);
                 lock(&self.root_folders).insert((stat.st_dev, stat.st_ino));
-                let folder = self.folders.add_root(number, path);
+                let folder = self.folders.add_root(number, path, false);
                 lock(&self.frontier).push(Waiting { folder, ignores: None });
             }
             FileType::RegularFile => {
                 let (before, name) = split(path);
-                let folder = self.folders.add_root(number, before);
+                let folder = self.folders.add_root(number, before, true);
                 let mut found = Found::default();
                 let counts = self.filter.decide_named(name) == Decision::Counts;
                 if counts && self.filter.is_size(folders::size(&stat)) {
-                    self.add(&mut found, name, &stat, false);
+                    self.add(&mut found, name, &stat, look(OFlags::NOFOLLOW).is_ok_and(is_link));
                 }
-                self.pass_on(&folder, found);
+                folder.fill(found);
+                return Some(folder);
             }
             _ => self.problem(path.to_vec(), Kind::Special),
         }
+        None
     }
 
     /// Takes folders until there are none.
@@ -162,10 +179,10 @@ impl Walk {
             let Some(waiting) = lock(&self.frontier).pop() else { break };
             let measured = self.gauge.begin();
             let looked = self.look_into(&waiting, &mut listing);
-            if let Err(error) = looked {
-                self.problem(waiting.folder.path(), Kind::Folder(code(error)));
+            self.gauge.end(&self.pool, measured); // to wait for readers is not to wait for the disk
+            if let Some(look) = looked {
+                look.end();
             }
-            self.gauge.end(&self.pool, measured);
             self.call_others();
         }
         self.walking.fetch_sub(1, SeqCst);
@@ -185,13 +202,18 @@ impl Walk {
         }
     }
 
-    fn look_into(
-        &self,
-        waiting: &Waiting,
-        listing: &mut [MaybeUninit<u8>],
-    ) -> rustix::io::Result<()> {
+    /// What is there, as far as it could be read.
+    fn look_into(&self, waiting: &Waiting, listing: &mut [MaybeUninit<u8>]) -> Option<Look<'_>> {
         let folder = &waiting.folder;
-        let Some((opened, device)) = self.enter(folder)? else { return Ok(()) };
+        let (opened, device) = match self.enter(folder) {
+            Ok(entered) => entered?,
+            Err(error) => {
+                let is_root = folder.depth == 0;
+                let kind = if is_root { Kind::Root } else { Kind::Folder };
+                self.problem(folder.path(), kind(code(error)));
+                return None;
+            }
+        };
         Tally::add(&self.tally.folders, 1);
         let ignores = match self.filter.ignore_files {
             true => self.ignores(waiting, opened.as_fd()),
@@ -209,7 +231,13 @@ impl Walk {
         };
         let mut entries = RawDir::new(opened.as_fd(), listing);
         while let Some(entry) = entries.next() {
-            let entry = entry?;
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.problem(folder.path(), Kind::Folder(code(error)));
+                    break;
+                }
+            };
             let name = entry.file_name();
             if !matches!(name.to_bytes(), b"." | b"..") {
                 look.at(opened.as_fd(), name, entry.file_type());
@@ -218,8 +246,7 @@ impl Walk {
                 break;
             }
         }
-        look.end();
-        Ok(())
+        Some(look)
     }
 
     /// None: it was looked into already, or is not to be.
@@ -276,7 +303,7 @@ impl Walk {
         let some = !found.is_empty();
         folder.fill(found);
         if some {
-            (self.sink)(folder);
+            (self.sink)(std::slice::from_ref(folder));
         }
     }
 
@@ -317,7 +344,7 @@ impl Look<'_> {
         let stat = match statat(opened, name, follow) {
             Ok(stat) => stat,
             // A link that leads nowhere, or in a circle.
-            Err(Errno::NOENT | Errno::LOOP) if listed == FileType::Symlink => return,
+            Err(Errno::NOENT | Errno::LOOP) if self.is_link(opened, name, listed) => return,
             Err(error) => return self.problem(name, error),
         };
         match FileType::from_raw_mode(stat.st_mode) {
@@ -333,7 +360,6 @@ impl Look<'_> {
 
     /// Some file systems do not say what is listed.
     fn is_link(&self, folder: rustix::fd::BorrowedFd<'_>, name: &CStr, listed: FileType) -> bool {
-        let is_link = |stat: Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
         listed == FileType::Symlink
             || listed == FileType::Unknown
                 && self.walk.filter.follow
@@ -388,6 +414,10 @@ impl Look<'_> {
         }
         self.walk.pass_on(&self.folder, self.found);
     }
+}
+
+fn is_link(stat: Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
 /// What comes before the name of a file, up to the last slash, and the name.

@@ -42,7 +42,8 @@ fn find(root: &Path, more: &[&str], splitter: Splitter) -> (Vec<Set>, Totals, Li
     let command = cli::parse(args, &mut io::empty());
     let Ok(Command::Find(options)) = command else { panic!("it is a good command line") };
     let live = Live::default();
-    let sets = Run::new(*options, splitter, live.clone()).expect("workers start").finish();
+    let run = Run::new(*options, splitter, live.clone()).expect("workers start");
+    let sets = run.finish().expect("nobody stops it");
     let mut kept = Kept::default();
     let totals = sets.print(&mut kept, &live.stop).expect("nothing is written");
     (kept.0, totals, live)

@@ -169,8 +169,8 @@ fn what_may_not_be_read_is_said_and_in_no_set() {
     assert_eq!(some.status.code(), Some(3));
     assert_eq!(stderr(&some).lines().count(), 3, "two and a summary: {}", stderr(&some));
     // No permission at all.
-    assert!(stderr(&none).contains("in: folder not read: Permission denied"), "{}", stderr(&none));
-    assert_eq!(none.status.code(), Some(3));
+    assert!(stderr(&none).contains("in: can't look there: Permission denied"), "{}", stderr(&none));
+    assert_eq!(none.status.code(), Some(2));
 }
 
 #[test]
@@ -245,6 +245,11 @@ fn a_closed_pipe_and_a_full_disk_end_it() {
 fn proc_can_be_looked_at_and_is_skipped_elsewhere() {
     let output = dupes(&["--format".as_ref(), "json".as_ref(), "/proc/self/fdinfo".as_ref()]);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    // By its folders, and not by what lies elsewhere.
+    let patterns = ["--format", "json", "--regex", "^proc/|^sys/", "--exclude", "[!ps]*", "/"];
+    let output = dupes(&patterns.map(OsStr::new));
+    let totals = &json(&output)["totals"];
+    assert_eq!(totals["files"], 0, "{totals}");
 }
 
 #[test]
@@ -422,17 +427,6 @@ fn an_end_that_is_asked_for_does_not_wait_for_who_reads_the_listing() {
     drop(out);
 }
 
-#[test]
-fn a_closed_stdout_is_no_success() {
-    let dir = tempfile::tempdir().unwrap();
-    write(&dir, "a", "same");
-    write(&dir, "b", "same");
-    let script = format!("exec {} find {} >&-", env!("CARGO_BIN_EXE_dupes"), dir.path().display());
-    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("standard output is closed"), "{}", stderr(&output));
-}
-
 /// A file and its folder that can also be reached by links go by their own names, in every run.
 #[test]
 fn followed_links_never_stand_for_the_file() {
@@ -476,4 +470,76 @@ fn few_descriptors_are_enough() {
         in_time("its end", move || Command::new("sh").args(["-c", &script]).output().unwrap());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(listed(&output).len(), 3);
+}
+
+#[test]
+fn links_to_one_file_are_one_file_in_all_sums() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "a", &"x".repeat(70_000));
+    for n in 0..20 {
+        symlink("a", dir.path().join(format!("link-{n}"))).unwrap();
+    }
+    let totals = &json(&find(&dir, &["--format", "json", "--follow"]))["totals"];
+    assert_eq!((&totals["files"], &totals["bytes"]), (&1.into(), &70_000.into()), "{totals}");
+    assert_eq!(totals["bytes_read"], 0, "it was read as its own duplicate: {totals}");
+}
+
+#[test]
+fn a_file_that_is_given_in_two_spellings_has_one_name() {
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(&dir, "x", &"x".repeat(5_000));
+    write(&dir, "y", &"x".repeat(5_000));
+    for name in ["x", "y"] {
+        fs::hard_link(dir.path().join(name), outside.path().join(name)).unwrap();
+    }
+    let spelled = ["./x", "./y"].map(|name| dir.path().join(name));
+    symlink(dir.path().join("y"), outside.path().join("link")).unwrap();
+    let link = outside.path().join("link");
+    let roots = [dir.path(), &spelled[0], &spelled[1], &link].map(Path::as_os_str);
+    let output = dupes(&[&["--format", "json"].map(OsStr::new)[..], &roots].concat());
+    assert_eq!(listed(&output).len(), 1);
+    assert_eq!(json(&output)["totals"]["reclaimable_bytes"], 0, "{}", json(&output));
+}
+
+#[test]
+fn sparse_files_and_long_names() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["s".repeat(255), "t".repeat(255)] {
+        fs::File::create(dir.path().join(name)).unwrap().set_len(3 << 20).unwrap();
+    }
+    let output = find(&dir, &["--format", "json"]);
+    assert_eq!(listed(&output), [["s".repeat(255), "t".repeat(255)]]);
+    assert_eq!(json(&output)["totals"]["reclaimable_bytes"], 0, "they take no room");
+    assert_eq!(json(&output)["totals"]["redundant_bytes"], 3 << 20);
+}
+
+/// Far more of them than could be compared with each other.
+#[test]
+fn very_many_equal_files_are_one_set() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..20_000 {
+        write(&dir, &format!("{}/{n}", n % 100), "");
+    }
+    let output = find(&dir, &["--format", "json", "--min-size", "0"]);
+    assert_eq!(listed(&output).iter().map(Vec::len).collect::<Vec<_>>(), [20_000]);
+}
+
+#[test]
+fn many_files_from_stdin() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut names = Vec::new();
+    for n in 0..1_000 {
+        write(&dir, &n.to_string(), &(n / 2).to_string());
+        names.extend(dir.path().join(n.to_string()).as_os_str().as_bytes());
+        names.push(0);
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dupes"))
+        .args(["find", "--format", "json", "--stdin0"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&names).unwrap();
+    let output = in_time("its end", move || child.wait_with_output().unwrap());
+    assert_eq!((listed(&output).len(), output.status.code()), (500, Some(0)));
 }
