@@ -288,7 +288,7 @@ impl Lot {
     ) {
         let mut search = Search::from(first_step);
         let mut searching = match aside {
-            false => self.does_searching_pay() && self.begin_search(),
+            false => self.count_rest_and_may_search() && self.begin_search(),
             true if self.doze(&called) == Awake::Called => return,
             true => true,
         };
@@ -309,7 +309,7 @@ impl Lot {
     }
 
     /// Asked once for each rest. Workers that ask at the same time may count as one.
-    fn does_searching_pay(&self) -> bool {
+    fn count_rest_and_may_search(&self) -> bool {
         let in_vain = self.in_vain.get();
         self.in_vain.set(in_vain.wrapping_add(1));
         in_vain < IN_VAIN || in_vain.is_multiple_of(NOW_AND_THEN) || MODELLED
@@ -564,7 +564,7 @@ mod tests {
     #[test]
     fn who_searches_in_vain_does_so_ever_more_seldom_until_one_finds_something() {
         let lot = Lot::new();
-        let searches = |rests: u32| (0..rests).filter(|_| lot.does_searching_pay()).count();
+        let searches = |rests: u32| (0..rests).filter(|_| lot.count_rest_and_may_search()).count();
         assert_eq!(searches(IN_VAIN), IN_VAIN as usize);
         assert_eq!(searches(NOW_AND_THEN - IN_VAIN), 0);
         assert_eq!(searches(10 * NOW_AND_THEN), 10);
