@@ -104,6 +104,8 @@ struct Files {
 pub struct Folder {
     /// In the table.
     pub number: u32,
+    /// The same, or that of the folder that this is a part of.
+    pub whole: u32,
     /// Which of the roots it is below.
     pub root: u32,
     /// How far: 0 is the root itself.
@@ -147,6 +149,16 @@ impl Folder {
         let below = self.and_above().filter(|folder| folder.parent.is_some());
         let names: Vec<&[u8]> = below.map(|folder| &*folder.name).collect();
         names.iter().rev().for_each(|name| join(path, name));
+    }
+
+    /// Its own name; of a root, the path that was given.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The folder that it lies in, by the number of the whole; None for a root.
+    pub fn parent(&self) -> Option<u32> {
+        self.parent.as_ref().map(|parent| parent.whole)
     }
 
     /// How many files it has, as far as they count.
@@ -239,6 +251,7 @@ impl Folders {
         self.add(|number| Folder {
             is_given_file,
             number,
+            whole: number,
             root,
             depth: 0,
             parent: None,
@@ -252,6 +265,7 @@ impl Folders {
     pub fn add_below(&self, parent: &Arc<Folder>, name: &[u8], found_on: u64) -> Arc<Folder> {
         self.add(|number| Folder {
             number,
+            whole: number,
             root: parent.root,
             depth: parent.depth + 1,
             is_given_file: false,
@@ -266,6 +280,7 @@ impl Folders {
     pub fn add_part(&self, folder: &Folder) -> Arc<Folder> {
         self.add(|number| Folder {
             number,
+            whole: folder.whole,
             root: folder.root,
             depth: folder.depth,
             is_given_file: false,
@@ -367,6 +382,20 @@ mod tests {
             assert_eq!(below.path_below_root(), b"b/c");
             assert_eq!(below.depth, 2);
         }
+    }
+
+    /// Deeper than any stack: neither paths nor drops go down step by step.
+    #[test]
+    fn a_tree_may_be_as_deep_as_it_likes() {
+        const DEPTH: usize = 1_000_000;
+        let folders = Folders::default();
+        let mut folder = folders.add_root(0, b"/", false);
+        for _ in 0..DEPTH {
+            folder = folders.add_below(&folder, b"x", 1);
+        }
+        assert_eq!(folder.path().len(), 2 * DEPTH);
+        drop(folders);
+        drop(folder);
     }
 
     #[test]

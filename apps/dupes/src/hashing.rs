@@ -17,6 +17,8 @@ use crate::stop::Stop;
 const PIECE: usize = 256 << 10;
 /// What one worker hashes: a subtree of BLAKE3, so a power of two of its chunks.
 const RANGE: u64 = 16 << 20;
+/// Ranges that are handed out at a time.
+const PORTION: u64 = 16;
 
 /// The hash of all bytes of a file of that size; None if the run is to stop.
 pub fn hash(
@@ -64,27 +66,28 @@ impl Reading<'_> {
         Ok(true)
     }
 
-    /// By the tree that BLAKE3 is: each range is a subtree.
+    /// By the tree that BLAKE3 is: each range is a subtree. A portion at a time, so that what is kept
+    /// does not grow with the file.
     fn in_ranges(&self, size: u64, ranges: &dyn Ranges) -> Result<Option<Digest>, Unread> {
         let count = size.div_ceil(RANGE);
-        let subtrees = Mutex::new(vec![None; count as usize]);
-        ranges.run(count, &|range| {
-            let subtree = self.subtree(range * RANGE, (range * RANGE + RANGE).min(size));
-            let mut subtrees = subtrees.lock().unwrap_or_else(PoisonError::into_inner);
-            subtrees[range as usize] = Some(subtree);
-        });
-        let subtrees = subtrees.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut values = Vec::with_capacity(subtrees.len());
-        for subtree in subtrees {
-            match subtree {
-                Some(Ok(Some(value))) => values.push(value),
-                Some(Err(why)) => return Err(why),
-                None | Some(Ok(None)) => return Ok(None),
+        let mut tree = Tree::default();
+        for from in (0..count).step_by(PORTION as usize) {
+            let subtrees = Mutex::new(vec![None; (count - from).min(PORTION) as usize]);
+            ranges.run((count - from).min(PORTION), &|at| {
+                let begin = (from + at) * RANGE;
+                let subtree = self.subtree(begin, (begin + RANGE).min(size));
+                let mut subtrees = subtrees.lock().unwrap_or_else(PoisonError::into_inner);
+                subtrees[at as usize] = Some(subtree);
+            });
+            for subtree in subtrees.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                match subtree {
+                    Some(Ok(Some(value))) => tree.push(value),
+                    Some(Err(why)) => return Err(why),
+                    None | Some(Ok(None)) => return Ok(None),
+                }
             }
         }
-        let (left, right) = values.split_at(left(values.len()));
-        let root = merge_subtrees_root(&merge(left), &merge(right), Mode::Hash);
-        Ok(Some(Digest::of(root.as_bytes())))
+        Ok(Some(tree.root()))
     }
 
     fn subtree(&self, from: u64, to: u64) -> Result<Option<ChainingValue>, Unread> {
@@ -97,17 +100,57 @@ impl Reading<'_> {
     }
 }
 
-fn merge(values: &[ChainingValue]) -> ChainingValue {
-    match values {
-        [one] => *one,
-        _ => {
-            let (left, right) = values.split_at(left(values.len()));
-            merge_subtrees_non_root(&merge(left), &merge(right), Mode::Hash)
+/// Subtrees from left to right, merged as soon as it is known that more follow: no more than the
+/// logarithm of their number are kept.
+#[derive(Default)]
+struct Tree {
+    pushed: u64,
+    /// Complete trees, each of at least twice as many subtrees as the next.
+    right_edge: Vec<ChainingValue>,
+}
+
+impl Tree {
+    fn push(&mut self, value: ChainingValue) {
+        while self.right_edge.len() > self.pushed.count_ones() as usize {
+            let right = self.right_edge.pop().expect("there are two at least");
+            let left = self.right_edge.pop().expect("there are two at least");
+            self.right_edge.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
         }
+        self.right_edge.push(value);
+        self.pushed += 1;
+    }
+
+    /// Of two subtrees at least.
+    fn root(mut self) -> Digest {
+        let mut right = self.right_edge.pop().expect("a file that has two ranges");
+        while self.right_edge.len() > 1 {
+            let left = self.right_edge.pop().expect("just seen");
+            right = merge_subtrees_non_root(&left, &right, Mode::Hash);
+        }
+        let left = self.right_edge.pop().expect("a file that has two ranges");
+        Digest::of(merge_subtrees_root(&left, &right, Mode::Hash).as_bytes())
     }
 }
 
-/// How many of `n` subtrees are on the left: the largest power of two below.
-fn left(n: usize) -> usize {
-    n.next_power_of_two() / 2
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chunks of BLAKE3 in the place of ranges: it is the same tree.
+    #[test]
+    fn subtrees_make_the_hash_of_the_whole() {
+        const CHUNK: usize = 1024;
+        for chunks in 2..70 {
+            let bytes: Vec<u8> = (0..chunks * CHUNK - 3).map(|n| (n / 7) as u8).collect();
+            let mut tree = Tree::default();
+            for (at, chunk) in bytes.chunks(CHUNK).enumerate() {
+                let mut hasher = blake3::Hasher::new();
+                hasher.set_input_offset((at * CHUNK) as u64);
+                hasher.update(chunk);
+                tree.push(hasher.finalize_non_root());
+                assert!(tree.right_edge.len() <= 8, "it grows with the file");
+            }
+            assert_eq!(tree.root(), Algorithm::Blake3.digest(&bytes), "{chunks} chunks");
+        }
+    }
 }

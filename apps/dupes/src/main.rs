@@ -11,6 +11,7 @@ use dupes::cli::{self, Command};
 use dupes::exit::Exit;
 use dupes::find::{Live, Run};
 use dupes::options::{Format, Options};
+use dupes::output::Stdout;
 use dupes::problems::Problems;
 use dupes::sets::Sets;
 use dupes::size::Size;
@@ -38,8 +39,7 @@ fn main() -> ExitCode {
 }
 
 fn print(text: &[u8]) -> Exit {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
+    match Stdout.write_all(text) {
         Ok(()) => Exit::Complete,
         Err(error) => could_not_write(&error),
     }
@@ -107,7 +107,7 @@ fn list(
     let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).build()?;
     let asked = stop.clone();
     let print = move || {
-        let mut printer = output::printer(format, nul, Box::new(io::stdout().lock()));
+        let mut printer = output::printer(format, nul, Box::new(Stdout));
         sets.print(&mut *printer, &asked).map(drop)
     };
     let mut listing = pool.submit(print).map_err(|refused| refused.to_string())?;

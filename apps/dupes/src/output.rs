@@ -24,6 +24,11 @@ pub trait Printer {
     /// The next set.
     fn set(&mut self, set: &Set) -> io::Result<()>;
 
+    /// Whether it says what is reclaimable: that costs an open of each file on some file systems.
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     /// After the last one: whatever the format ends with, and all of it handed over to the system.
     fn end(&mut self, totals: &Totals) -> io::Result<()>;
 }
@@ -37,6 +42,21 @@ pub fn printer<'a>(format: Format, nul: bool, out: Box<dyn Write + 'a>) -> Box<d
         Format::Fdupes => Box::new(fdupes::Fdupes::new(out, nul)),
         Format::Csv => Box::new(csv::Csv::new(out)),
         Format::Json => Box::new(json::Json::new(out)),
+    }
+}
+
+/// Standard output, with nothing kept back. The standard library's own has a buffer that is written
+/// when the process ends, and that would wait for a reader who has stopped reading.
+#[derive(Debug)]
+pub struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -147,7 +147,7 @@ impl Sets {
             if stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let set = self.set(*size, kin);
+            let set = self.set(*size, kin, printer.counts_bytes());
             let Some((set, copies)) = set else { continue };
             if self.rules.copies.contains(&copies) {
                 let redundant = set.files.len() as u64 - 1;
@@ -163,7 +163,7 @@ impl Sets {
     }
 
     /// As it is listed, and how many copies it counts for; None if nothing in it is to be.
-    fn set(&self, size: u64, kin: &Kin) -> Option<(Set, usize)> {
+    fn set(&self, size: u64, kin: &Kin, counts_bytes: bool) -> Option<(Set, usize)> {
         let mut inodes: Vec<Inode> = Vec::with_capacity(kin.files.len());
         let mut places: HashMap<(u16, u64), usize> = HashMap::with_capacity(kin.files.len());
         for file in &kin.files {
@@ -209,7 +209,10 @@ impl Sets {
         let keeper = references.iter().position(|is| *is).unwrap_or(0);
         let freed = inodes.iter().zip(&references).enumerate();
         let freed = freed.filter(|(at, (_, is_reference))| *at != keeper && !**is_reference);
-        let reclaimable = freed.map(|(_, (inode, _))| self.reclaimable(inode)).sum();
+        let reclaimable = match counts_bytes {
+            true => freed.map(|(_, (inode, _))| self.reclaimable(inode)).sum(),
+            false => 0,
+        };
         let verified = if inodes.len() == 1 { Verified::Unique } else { kin.verified };
         let files = inodes.iter().zip(references).map(|(inode, reference)| Entry {
             paths: inode.names.iter().map(|file| self.path(*file)).collect(),
@@ -272,20 +275,32 @@ struct Inode {
     names: Vec<FileId>,
 }
 
-/// Parts of one folder have the same.
+/// Where each folder comes: roots by their names, below each its folders by theirs. Parts of one
+/// folder have the same rank, and so have roots with the same path.
 fn ranks(folders: &[Arc<Folder>]) -> Vec<u32> {
-    let mut paths: Vec<(Vec<u8>, u32)> =
-        folders.iter().map(|folder| (folder.path(), folder.number)).collect();
-    paths.sort_unstable();
-    let mut ranks = vec![0; paths.len()];
-    let mut rank = 0;
-    for at in 0..paths.len() {
-        if at > 0 && paths[at].0 != paths[at - 1].0 {
-            rank += 1;
+    let of = |number: u32| &folders[number as usize];
+    let is_whole = |folder: &&Arc<Folder>| folder.whole == folder.number;
+    let mut siblings: Vec<u32> = folders.iter().filter(is_whole).map(|f| f.number).collect();
+    siblings.sort_unstable_by_key(|number| (of(*number).parent(), of(*number).name(), *number));
+    let children = |parent: Option<u32>| {
+        let begin = siblings.partition_point(|number| of(*number).parent() < parent);
+        let end = siblings.partition_point(|number| of(*number).parent() <= parent);
+        siblings[begin..end].iter().rev()
+    };
+    let (mut ranks, mut rank, mut last_root) = (vec![0; folders.len()], 0, None);
+    let mut waiting: Vec<u32> = children(None).copied().collect();
+    while let Some(number) = waiting.pop() {
+        let folder = of(number);
+        // A root with the path of the one before has nothing below that: folders are visited once.
+        let same = folder.parent().is_none() && last_root == Some(folder.name());
+        rank += u32::from(!same);
+        if folder.parent().is_none() {
+            last_root = Some(folder.name());
         }
-        ranks[paths[at].1 as usize] = rank;
+        ranks[number as usize] = rank;
+        waiting.extend(children(Some(number)));
     }
-    ranks
+    folders.iter().map(|folder| ranks[folder.whole as usize]).collect()
 }
 
 /// Without what was seen under further names of the same files: how many, and bytes.

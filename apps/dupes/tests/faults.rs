@@ -191,6 +191,65 @@ fn a_listing_of_a_folder_that_fails() {
     fails_honestly("getdents64", &["EIO", "ENOENT"]);
 }
 
+/// What was found before is not lost, and what was not is said.
+#[test]
+fn a_listing_of_a_folder_that_fails_midway() {
+    if !can_inject() {
+        return;
+    }
+    const FILES: usize = 3_000; // more than one call lists
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..FILES {
+        fs::write(dir.path().join(format!("{n:040}")), "the same").unwrap();
+    }
+    let (output, happened) = run(dir.path(), "getdents64:error=EIO:when=2");
+    assert!(happened, "one call was enough");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("folder not read"), "{output:?}");
+    let sets = sets(&output, dir.path()).expect("a whole listing");
+    assert!(sets.len() == 1 && (2..FILES).contains(&sets.first().unwrap().len()));
+}
+
+/// As on a mount whose server is gone: whoever opens it hangs.
+#[test]
+fn a_root_that_does_not_answer_does_not_hold_up_the_end_that_is_asked_for() {
+    if !can_inject() {
+        return;
+    }
+    let tree = tree();
+    let log = tempfile::NamedTempFile::new().unwrap();
+    // As a grandchild: the child is the program itself.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", "strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o"]);
+    command.arg(log.path()).arg("-P").arg(tree.path());
+    command.args(["-e", "trace=openat", "-e", "inject=openat:delay_enter=60s"]);
+    command.arg(env!("CARGO_BIN_EXE_dupes")).arg("find").args(ALONE).arg(tree.path());
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let hangs = in_time("nobody opens it", {
+        let id = child.id();
+        move || until_a_thread_is_held(id)
+    });
+    assert!(hangs, "it ended by itself: {:?}", child.wait_with_output());
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let status = in_time("it does not end", move || child.wait().unwrap());
+    assert_eq!(status.code(), Some(130));
+}
+
+/// True when a thread that walks is held by its tracer; false if the process has ended.
+fn until_a_thread_is_held(id: u32) -> bool {
+    loop {
+        let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else { return false };
+        for thread in threads.flatten() {
+            let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            if stat.contains("(walk-") && stat.contains(") t ") {
+                return true;
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_look_at_a_file_that_fails() {
     fails_honestly("newfstatat", &["EIO", "EACCES", "ENOENT", "EOVERFLOW"]);

@@ -36,6 +36,10 @@ impl<W: Write> Printer for Fdupes<W> {
         write_name(&mut self.out, b"", self.nul)
     }
 
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
     fn end(&mut self, _: &Totals) -> io::Result<()> {
         self.out.flush()
     }
