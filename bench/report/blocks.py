@@ -1,13 +1,17 @@
-"""The blocks of figures in the documents, made from the record of one run."""
+"""The blocks of figures in the documents about pools, made from the record of one run."""
 
-from .bars import ABSOLUTE, DIFFERENCE, FLAT, SLOW_MODE
-from .explanations import slow_name
+from . import run_facts, scorecard
+from .markdown_tables import medians
 from .matrix import totals
 from .numbers import number
-from .record import is_trial
-from .tables import figures_of_all, unit
+from .record import HIGH, MEDIAN, RUNS, why_trial
+from .tables import figures_of_all
 
-MEDIAN, LOW, HIGH, RUNS = range(4)
+TABLES_INTRODUCTION = (
+    "Written by `bench/document`. Medians with min..max over the rounds; `cpu_ms`, `cores` and `rss_kb` "
+    "are of the whole process. What the workloads and the names are: "
+    "[bench/README.md](../../bench/README.md)."
+)
 # What the README shows: the workload, what it is about, and the figure of A beside it.
 HEADLINES = (
     ("W1-2w1p", "fire and forget", "spawn"),
@@ -31,8 +35,6 @@ BESIDE = {"rss_kb", "cpu_ms", "cores"}
 # Not about who is faster; and figures that others say better.
 NO_RACE = {"A", "C", "F", "raw"}
 NO_RIVALRY = BESIDE | {"p99.9"}
-SHOWN_AHEAD = 5
-UNITS = {"loss": " %", "us_per_s": " µs/s", "ms": " ms", "peak_kb": " kB", "ns": " ns", "*": " ns"}
 
 
 def blocks(record):
@@ -46,11 +48,7 @@ def blocks(record):
         "headline": headline(record),
         "run": run(record),
         "versions": versions(record),
-        "verdict": verdict(record),
-        "bars": bars(record),
-        "slow": slow(record),
-        "short": short(record),
-        "ahead": ahead(record),
+        "ahead": scorecard.ahead(record, rivalries(record)),
         "tasks": medians(record, [(workload, "ns") for workload in times]),
         "futures": medians(record, [(workload, "ns") for workload in futures]),
         "trips": medians(record, trips, in_thousands=True),
@@ -62,7 +60,7 @@ def blocks(record):
         "raw": raw(record),
         "yardsticks": yardsticks(record),
         "matrix": matrix(record),
-    }
+    } | scorecard.blocks(record)
     return {name: "\n".join(lines) for name, lines in made.items()}
 
 
@@ -70,9 +68,7 @@ def blocks(record):
 
 
 def headline(record):
-    if is_trial(record):
-        yield "*Of a trial, to be replaced by a full run: not to be quoted.*"
-        yield ""
+    yield from run_facts.trial_above_headline(why_trial(record))
     yield "| ns per short task, or item | tidegate | best peer |"
     yield "|---|---|---|"
     for workload, what, allocations in HEADLINES:
@@ -87,7 +83,7 @@ def headline(record):
                 f"| {number(medians_of[best])} (`{best}`){best_counted} |"
             )
     yield ""
-    yield f"{_machine(record)}; medians of {_rounds(record)}; {record['time'][:10]}."
+    yield f"{run_facts.machine(record)}; medians of {run_facts.rounds(record)}; {run_facts.date(record)}."
 
 
 def _allocations(record, contender, figure):
@@ -103,29 +99,16 @@ def _allocations(record, contender, figure):
     return f", {count} allocation{'' if count == '1' else 's'}"
 
 
-def _machine(record):
-    machine = record["machine"]
-    kind = ", virtual" if machine["virtual"] else ""
-    return f"{machine['cores']} cores ({machine['cpu']}{kind})"
-
-
-def _rounds(record):
-    return f"{record['rounds']} interleaved round{'s' if record['rounds'] > 1 else ''}"
-
-
 def run(record):
-    machine = record["machine"]
-    if is_trial(record):
-        yield "**A trial, not a result**: too few rounds, or not all of the workloads. A full run replaces it."
-        yield ""
+    yield from run_facts.trial_above_facts(why_trial(record))
     yield "| | |"
     yield "|---|---|"
-    yield f"| machine | {_machine(record)} |"
-    yield f"| system | {machine['system']}, {machine['libc'] or 'unknown libc'} |"
+    yield f"| machine | {run_facts.machine(record)} |"
+    yield f"| system | {run_facts.system(record)} |"
     yield f"| compiler | rustc {record['versions']['rustc']} |"
     yield f"| tidegate | {record['versions']['tidegate']}, commit `{record['commit']}` |"
-    yield f"| date | {record['time'][:10]} |"
-    yield f"| rounds | {record['rounds']}, {record['seconds'] / 60:.0f} minutes in all, seed {record['seed']} |"
+    yield f"| date | {run_facts.date(record)} |"
+    yield f"| rounds | {record['rounds']}, {run_facts.duration(record)} |"
     if record["failures"]:
         yield f"| failed | {'; '.join(record['failures'])} |"
 
@@ -135,99 +118,18 @@ def versions(record):
     yield ", ".join(f"{name} {version}" for name, version in others.items()) + "."
 
 
-# ------------------------------------------------------------ how we are judged
+# ------------------------------------------------------------ who is held against whom
 
 
-def verdict(record):
-    judged = [bar for bar in record["bars"] if "met" in bar]
-    met = sum(bar["met"] for bar in judged)
-    steady = sum(mode["met"] for mode in record["slow_modes"])
-    yield f"**{met} of {len(judged)} bars are met.** {_steady(steady, len(record['slow_modes']))}"
-
-
-def _steady(steady, of):
-    if not of:
-        return "Whether there are slow modes takes more rounds."
-    return f"In {steady} of {of} cases the slowest round is within {SLOW_MODE:g} × the median."
-
-
-def bars(record):
-    yield "| bar | ours | best peer | | limit | |"
-    yield "|---|---|---|---|---|---|"
-    for bar in record["bars"]:
-        if "value" not in bar:
-            yield f"| {bar['name']} | | | | | {'**failed**' if 'met' in bar else 'not measured'} |"
-            continue
-        peer = f"{_with_unit(bar['best_value'], bar['figure'])} `{bar['best_peer']}`" if bar.get("best_peer") else ""
-        yield (
-            f"| {bar['name']} | {_with_unit(bar['value'], bar['figure'])} | {peer} | {_relation(bar)} "
-            f"| {_limit(bar)} | {'ok' if bar['met'] else '**short**'} |"
-        )
-
-
-def _with_unit(value, figure):
-    """Round trips are in µs, as in their table."""
-    if figure in ("median", "p99"):
-        return f"{number(value / 1000)} µs"
-    return f"{number(value)}{UNITS.get(figure, '')}"
-
-
-def _relation(bar):
-    if bar["kind"] == ABSOLUTE:
-        return ""
-    if bar["kind"] == DIFFERENCE:
-        return f"{bar['difference']:+.2f}"
-    return f"{bar['ratio']:.2f}"
-
-
-def _limit(bar):
-    what = {ABSOLUTE: "", DIFFERENCE: "difference ", FLAT: "largest ÷ smallest "}.get(bar["kind"], "")
-    limit = bar["limit"]
-    return f"{what}≤ {limit:g}"
-
-
-def slow(record):
-    modes = record["slow_modes"]
-    if not modes:
-        yield "Too few rounds to tell."
-        return
-    yield f"{_steady(sum(mode['met'] for mode in modes), len(modes))} The widest:"
-    yield ""
-    for mode in sorted(modes, key=lambda mode: -mode["ratio"])[:5]:
-        mark = "" if mode["met"] else " **short**"
-        yield f"- {mode['workload']} `{mode['contender']}`: {mode['ratio']:.2f} ×{mark}"
-
-
-def short(record):
-    lines = [bar["line"] for bar in record["bars"] if bar.get("met") is False]
-    lines += [f"{slow_name(mode)} {mode['ratio']:.2f} × the median" for mode in record["slow_modes"] if not mode["met"]]
-    if not lines:
-        yield "No bar is short in this run."
-        return
-    yield "```text"
-    yield from lines
-    yield "```"
-
-
-def ahead(record):
-    """Every peer that is faster than ours somewhere, bar or no bar."""
-    found = False
+def rivalries(record):
+    """Cases for `scorecard.ahead`."""
     for workload, contenders in record["results"].items():
         if workload in NO_RACE:
             continue
         for ours in ours_in(contenders):
-            for figure, summary in contenders[ours].items():
-                if figure in NO_RIVALRY or (workload, figure) == ("W6", "ns"):
-                    continue
-                faster = _faster(record, contenders, ours, figure)
-                if faster:
-                    found = True
-                    names = [f"`{c}` {number(contenders[c][figure][MEDIAN])}" for c in faster[:SHOWN_AHEAD]]
-                    if len(faster) > SHOWN_AHEAD:
-                        names.append(f"{len(faster) - SHOWN_AHEAD} more")
-                    yield f"- {workload} {figure}, `{ours}` {number(summary[MEDIAN])}: {', '.join(names)}"
-    if not found:
-        yield "Nobody, in this run."
+            for figure in contenders[ours]:
+                if figure not in NO_RIVALRY and (workload, figure) != ("W6", "ns"):
+                    yield workload, figure, ours, _rivals_of(ours)
 
 
 def ours_in(contenders):
@@ -235,64 +137,18 @@ def ours_in(contenders):
     return [name for name in ("tidegate", "tidegate_async", "tidegate_async_inside") if name in contenders]
 
 
-def _faster(record, contenders, ours, figure):
+def _rivals_of(ours):
     """A pool of threads is held against everybody, one of futures against those fed from the same side."""
 
     def is_rival(contender):
         takes_futures = contender.removesuffix("_inside") in ("tokio_spawn", "tokio_sem", "async_channel")
         same_side = contender.endswith("_inside") == ours.endswith("_inside")
-        suits = ours == "tidegate" or (takes_futures and same_side)
-        return record["contenders"][contender] == "peer" and suits
+        return ours == "tidegate" or (takes_futures and same_side)
 
-    def median(contender):
-        return contenders[contender].get(figure, [float("inf")])[MEDIAN]
-
-    rivals = [c for c in contenders if is_rival(c) and median(c) < median(ours)]
-    return sorted((c for c in rivals if number(median(c)) != number(median(ours))), key=median)
+    return is_rival
 
 
 # ------------------------------------------------------------ tables
-
-
-def medians(record, columns, in_thousands=False):
-    """A row per contender, ours first; the best peer of a column is bold."""
-    columns = [(w, f) for w, f in columns if w in record["results"]]
-    if not columns:
-        yield "Not measured in this run."
-        return
-    values = {}
-    for workload, figure in columns:
-        for contender, figures in record["results"][workload].items():
-            if figure in figures:
-                values.setdefault(contender, {})[workload, figure] = figures[figure][MEDIAN]
-    roles = record["contenders"]
-    order = ("ours", "peer", "reference")
-    ranked = sorted(values, key=lambda c: (order.index(roles[c]), values[c].get(columns[0], float("inf"))))
-
-    yield "| | " + " | ".join(_heading(*column, columns) for column in columns) + " |"
-    yield "|---" * (len(columns) + 1) + "|"
-    for contender in ranked:
-        cells = [_cell(contender, column, values, roles, in_thousands) for column in columns]
-        yield f"| {_styled(contender, roles[contender])} | " + " | ".join(cells) + " |"
-
-
-def _heading(workload, figure, columns):
-    only_one = len({f for _, f in columns}) == 1
-    return workload if only_one else f"{workload} {figure}"
-
-
-def _cell(contender, column, values, roles, in_thousands):
-    value = values[contender].get(column)
-    if value is None:
-        return ""
-    peers = [row[column] for c, row in values.items() if column in row and roles[c] == "peer"]
-    is_best = roles[contender] == "peer" and number(value) == number(min(peers))
-    text = number(value / 1000 if in_thousands else value)
-    return f"**{text}**" if is_best else text
-
-
-def _styled(contender, role):
-    return {"ours": f"**{contender}**", "reference": f"*{contender}*"}.get(role, contender)
 
 
 def flatness(record):
@@ -347,7 +203,7 @@ def _yardstick_rows(record):
         step = _median(record, source, who, raw_figure)
         if price is None or step is None:
             continue
-        shown = [_with_unit(value, figure) for value in (price, times * step)]
+        shown = [scorecard.with_unit(value, figure) for value in (price, times * step)]
         name = workload if ours == "tidegate" else f"{workload} `{ours}`"
         yield f"| {name} | {shown[0]} | {what} | {shown[1]} | {price / (times * step):.2f} |"
 
@@ -364,34 +220,3 @@ def matrix(record):
     yield "|---|---|---|---|---|"
     for kind, (passed, failed, hangs, not_offered) in totals(record["matrix"]["outcomes"]):
         yield f"| {kind} | {passed} | {failed} | {hangs} | {not_offered} |"
-
-
-def full_tables(record):
-    """Every figure of every contender with its spread."""
-    yield "# All figures"
-    yield ""
-    yield (
-        "Written by `bench/document`. Medians with min..max over the rounds; `cpu_ms`, `cores` and `rss_kb` "
-        "are of the whole process. What the workloads and the names are: "
-        "[bench/README.md](../../bench/README.md)."
-    )
-    for workload, contenders in record["results"].items():
-        figures = figures_of_all(contenders.values())
-        first = figures[0]
-        yield ""
-        yield f"## {workload}: {unit(workload)}"
-        yield ""
-        yield "| | runs | " + " | ".join(figures) + " |"
-        yield "|---" * (len(figures) + 2) + "|"
-        for contender in sorted(contenders, key=lambda c: contenders[c].get(first, [float("inf")])[MEDIAN]):
-            row = contenders[contender]
-            cells = [_with_spread(row.get(figure)) for figure in figures]
-            runs = max(summary[RUNS] for summary in row.values())
-            yield f"| {_styled(contender, record['contenders'][contender])} | {runs} | " + " | ".join(cells) + " |"
-
-
-def _with_spread(summary):
-    if summary is None:
-        return ""
-    median, low, high, runs = summary
-    return number(median) if runs == 1 else f"{number(median)} ({number(low)}..{number(high)})"

@@ -39,17 +39,17 @@ text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: #24292f; }
 """
 
 
-def charts(workloads, roles, samples):
-    """(file name, SVG) for each workload with contenders to compare."""
+def charts(workloads, roles, samples, unit=unit):
+    """(file name, SVG) for each workload with contenders to compare; `unit` says what it is about."""
     for workload in workloads:
         rows = {c: samples[workload, c] for c in roles if samples.get((workload, c))}
         if len(rows) > 1:
             figure = next(iter(next(iter(rows.values()))))
             bars = {c: row[figure] for c, row in rows.items() if figure in row}
-            yield f"{workload}.svg", chart(workload, figure, bars, roles)
+            yield f"{workload}.svg", chart(workload, figure, bars, roles, unit)
 
 
-def chart(workload, figure, bars, roles):
+def chart(workload, figure, bars, roles, unit=unit):
     """`bars` has the samples of each contender; the smallest median comes first."""
     order = sorted(bars, key=lambda contender: statistics.median(bars[contender]))
     scale, is_logarithmic = _scale([value for values in bars.values() for value in values])
@@ -99,7 +99,7 @@ def _overview_row(top, verdict, scale):
     yield f'<text class="mine" x="{LEFT + PLOT + 14}" y="{top + ROW / 2 + 4}">{verdict["ratio"]:.2f}</text>'
 
 
-def empty(workload):
+def empty(workload, unit=unit):
     return _page(f"{workload}: {unit(workload)}", "not measured in this run", 0, [])
 
 

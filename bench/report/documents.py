@@ -1,59 +1,83 @@
 """The documents with figures: everything in them that a run decides is made here."""
 
+import json
 import re
+from dataclasses import dataclass
+from typing import Callable
 
-from . import blocks, charts, markers, record as records
-from .matrix import markdown
+from . import charts, markers, record as records
 
-DOCUMENT = "docs/performance.md"
-READMES = ("README.md", "crates/tidegate/README.md")
-FOLDER = "docs/performance"
-RECORD = f"{FOLDER}/results.json"
 OVERVIEW = "bars"
 
 
-def made_from(record, read):
-    """{path: text} of all files with figures; `read` gives the text that stands there now."""
-    made = blocks.blocks(record)
-    files = {path: markers.fill(read(path), made) for path in (DOCUMENT, *READMES)}
-    files[RECORD] = records.text(record)
-    files[f"{FOLDER}/tables.md"] = "\n".join(blocks.full_tables(record)) + "\n"
-    files[f"{FOLDER}/matrix.md"] = "\n".join(matrix_page(record)) + "\n"
-    for name in shown_charts(files[DOCUMENT]):
-        files[f"{FOLDER}/{name}.svg"] = chart(record, name)
-    return files
+@dataclass(frozen=True)
+class Publication:
+    """Where the figures of one benchmark stand, and what makes them from the record of a run."""
 
+    benchmark: str
+    document: str
+    readmes: tuple
+    # From a results file to its record, and from that to why it is only a trial (nothing if it is none).
+    condense: Callable
+    why_trial: Callable
+    # From a record: {name: Markdown} for documents to ask for, {file name: text} beside the record.
+    blocks: Callable
+    pages: Callable
+    # What the figures of a workload are.
+    unit: Callable
 
-def differing(root, files):
-    """Paths that are not what they should be, charts that nobody shows any more included."""
-    changed = [path for path, text in files.items() if not _is(root / path, text)]
-    return sorted(changed + _left_over(root, files))
+    @property
+    def folder(self):
+        return self.document.removesuffix(".md")
 
+    @property
+    def record(self):
+        return f"{self.folder}/results.json"
 
-def write(root, files):
-    for path, text in files.items():
-        if not _is(root / path, text):
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(text)
-    for path in _left_over(root, files):
-        (root / path).unlink()
+    def recorded(self, root):
+        """What was kept of the last run; None before the first."""
+        file = root / self.record
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def made_from(self, record, read):
+        """{path: text} of all files with figures; `read` gives the text that stands there now."""
+        made = self.blocks(record)
+        files = {path: markers.fill(read(path), made) for path in (self.document, *self.readmes)}
+        files[self.record] = records.text(record)
+        for name, text in self.pages(record).items():
+            files[f"{self.folder}/{name}"] = text
+        for name in self.shown_charts(files[self.document]):
+            files[f"{self.folder}/{name}.svg"] = chart(record, name, self.unit)
+        return files
+
+    def differing(self, root, files):
+        """Paths that are not what they should be, charts that nobody shows any more included."""
+        changed = [path for path, text in files.items() if not _is(root / path, text)]
+        return sorted(changed + self._left_over(root, files))
+
+    def write(self, root, files):
+        for path, text in files.items():
+            if not _is(root / path, text):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+        for path in self._left_over(root, files):
+            (root / path).unlink()
+
+    def _left_over(self, root, files):
+        there = (root / self.folder).glob("*.svg")
+        return [path for path in (str(svg.relative_to(root)) for svg in there) if path not in files]
+
+    def shown_charts(self, document):
+        """The document decides which charts there are."""
+        folder = re.escape(self.folder.rpartition("/")[2])
+        return sorted(set(re.findall(rf"\]\({folder}/([\w-]+)\.svg\)", document)))
 
 
 def _is(path, text):
     return path.exists() and path.read_text() == text
 
 
-def _left_over(root, files):
-    there = (root / FOLDER).glob("*.svg")
-    return [path for path in (str(svg.relative_to(root)) for svg in there) if path not in files]
-
-
-def shown_charts(document):
-    """The document decides which charts there are."""
-    return sorted(set(re.findall(r"\]\(performance/([\w-]+)\.svg\)", document)))
-
-
-def chart(record, name):
+def chart(record, name, unit):
     if name == OVERVIEW:
         return charts.overview(record["bars"])
     samples = {
@@ -61,27 +85,11 @@ def chart(record, name):
         for workload, contenders in record["results"].items()
         for contender, figures in contenders.items()
     }
-    drawn = dict(charts.charts([name], record["contenders"], samples))
-    return drawn.get(f"{name}.svg") or charts.empty(name)
+    drawn = dict(charts.charts([name], record["contenders"], samples, unit))
+    return drawn.get(f"{name}.svg") or charts.empty(name, unit)
 
 
 def _spread(summary):
     """Three samples with the same median, min and max."""
     median, low, high, _ = summary
     return [low, median, high]
-
-
-def matrix_page(record):
-    yield "# Who keeps which rule"
-    yield ""
-    yield (
-        "Written by `bench/document`. The [conformance suite](../../crates/tidegate-conformance/README.md) on "
-        "tidegate and on other pools, where they offer what a test asks; the rules are in "
-        "[contract.md](../contract.md), what was added around a pool to ask at all in `bench/src/bin/matrix/`. "
-        "Nobody else has promised these rules: a failure here is a difference, not a fault."
-    )
-    yield ""
-    if record["matrix"] is None:
-        yield "The suite was not part of this run."
-    else:
-        yield from markdown(record["matrix"]["outcomes"], record["matrix"]["reasons"])

@@ -94,6 +94,23 @@ def markdown(outcomes, reasons):
     yield from failures
 
 
+def page(matrix):
+    """All of it as a document of its own; `matrix` is what a record has."""
+    yield "# Who keeps which rule"
+    yield ""
+    yield (
+        "Written by `bench/document`. The [conformance suite](../../crates/tidegate-conformance/README.md) on "
+        "tidegate and on other pools, where they offer what a test asks; the rules are in "
+        "[contract.md](../contract.md), what was added around a pool to ask at all in `bench/src/bin/matrix/`. "
+        "Nobody else has promised these rules: a failure here is a difference, not a fault."
+    )
+    yield ""
+    if matrix is None:
+        yield "The suite was not part of this run."
+    else:
+        yield from markdown(matrix["outcomes"], matrix["reasons"])
+
+
 def totals(outcomes):
     """(kind, (passed, failed, hangs, not offered))"""
     for kind, tests in outcomes.items():

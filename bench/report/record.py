@@ -11,6 +11,8 @@ from .matrix import NOT_OFFERED
 
 # A run of fewer rounds, or of a part of the workloads, is only a trial.
 ROUNDS_TO_PUBLISH = 15
+# What a figure becomes.
+MEDIAN, LOW, HIGH, RUNS = range(4)
 _DIGITS = 5
 _KEPT = (
     "time commit machine versions rounds quick only seconds seed contenders too_slow failures"
@@ -18,7 +20,11 @@ _KEPT = (
 
 
 def condense(document):
-    """Each figure becomes [median, min, max, number of runs]."""
+    return condense_shared(document) | {"matrix": _matrix(document["matrix"])}
+
+
+def condense_shared(document):
+    """What the results files of both benchmarks have. Each figure becomes [median, min, max, number of runs]."""
     results = {
         workload: {
             contender: {figure: _short(summary) for figure, summary in figures.items()}
@@ -30,19 +36,19 @@ def condense(document):
     record["seconds"] = round(record["seconds"])
     record["failures"] = {pair: without_paths(problem) for pair, problem in record["failures"].items()}
     rounded = {key: [_rounded(verdict) for verdict in document[key]] for key in ("bars", "slow_modes")}
-    return record | {"results": results} | rounded | {"matrix": _matrix(document["matrix"])}
+    return record | {"results": results} | rounded
 
 
 def _short(summary):
     numbers = [summary[key] for key in ("median", "min", "max")]
-    return [_digits(value) for value in numbers] + [len(summary["samples"])]
+    return [digits(value) for value in numbers] + [len(summary["samples"])]
 
 
 def _rounded(verdict):
-    return {key: _digits(value) if isinstance(value, float) else value for key, value in verdict.items()}
+    return {key: digits(value) if isinstance(value, float) else value for key, value in verdict.items()}
 
 
-def _digits(value):
+def digits(value):
     return float(f"{value:.{_DIGITS}g}")
 
 
@@ -62,8 +68,14 @@ def without_paths(text):
     return re.sub(r"(?<![\w.])/(?:[\w.+@-]+/)+", "", text)
 
 
-def is_trial(record):
-    return bool(record["quick"] or record["only"] or record["rounds"] < ROUNDS_TO_PUBLISH)
+def why_trial(record):
+    """What keeps a run from being published; nothing of a full one."""
+    reasons = ["--quick"] if record["quick"] else []
+    if record["only"]:
+        reasons.append(f"--only {record['only']}")
+    if record["rounds"] < ROUNDS_TO_PUBLISH:
+        reasons.append(f"{record['rounds']} rounds instead of {ROUNDS_TO_PUBLISH}")
+    return reasons
 
 
 def text(record):

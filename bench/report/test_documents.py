@@ -1,11 +1,15 @@
 """Figures in documents come from one run, and from nowhere else."""
 
 import json
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from . import blocks, documents, explanations, machine, markers, record as records
+from . import blocks, explanations, machine, markers, publications, record as records
+from .finders.test_blocks import results_file as dupes_results_file
+from .publications import COMPARE, DUPES
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = {"tidegate": "ours", "kanal": "peer", "tokio_spawn": "peer", "tokio_spawn_inside": "peer", "no_alloc": "reference"}
@@ -84,9 +88,13 @@ class Records(unittest.TestCase):
         self.assertEqual(json.loads(records.text(record())), record())
 
     def test_few_rounds_or_few_workloads_are_a_trial(self):
-        self.assertFalse(records.is_trial(record()))
-        for change in ({"rounds": 14}, {"quick": True}, {"only": "W2"}):
-            self.assertTrue(records.is_trial(record(**change)), change)
+        self.assertEqual(records.why_trial(record()), [])
+        for change, reason in (
+            ({"rounds": 14}, "14 rounds instead of 15"),
+            ({"quick": True}, "--quick"),
+            ({"only": "W2"}, "--only W2"),
+        ):
+            self.assertEqual(records.why_trial(record(**change)), [reason])
 
     def test_no_path_of_the_machine_is_kept(self):
         outcomes = {"rayon": {"R1_a": "failed", "R2_b": "not offered"}}
@@ -172,8 +180,8 @@ class Explanations(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     TEXTS = {
-        documents.DOCUMENT: "<!-- figures:headline -->\n<!-- /figures -->\n![W2](performance/W2.svg)\n",
-        **{path: "<!-- figures:headline -->\n<!-- /figures -->\n" for path in documents.READMES},
+        COMPARE.document: "<!-- figures:headline -->\n<!-- /figures -->\n![W2](performance/W2.svg)\n",
+        **{path: "<!-- figures:headline -->\n<!-- /figures -->\n" for path in COMPARE.readmes},
     }
 
     def test_writing_leaves_nothing_to_write(self):
@@ -182,51 +190,108 @@ class Documents(unittest.TestCase):
             for path, text in self.TEXTS.items():
                 (root / path).parent.mkdir(parents=True, exist_ok=True)
                 (root / path).write_text(text)
-            documents.write(root, documents.made_from(record(), lambda path: (root / path).read_text()))
-            (root / documents.FOLDER / "W9.svg").write_text("of an earlier run")
-            again = documents.made_from(record(), lambda path: (root / path).read_text())
-            self.assertEqual(documents.differing(root, again), [f"{documents.FOLDER}/W9.svg"])
-            documents.write(root, again)
-            self.assertEqual(documents.differing(root, again), [])
+            COMPARE.write(root, COMPARE.made_from(record(), lambda path: (root / path).read_text()))
+            (root / COMPARE.folder / "W9.svg").write_text("of an earlier run")
+            again = COMPARE.made_from(record(), lambda path: (root / path).read_text())
+            self.assertEqual(COMPARE.differing(root, again), [f"{COMPARE.folder}/W9.svg"])
+            COMPARE.write(root, again)
+            self.assertEqual(COMPARE.differing(root, again), [])
+            self.assertEqual(COMPARE.recorded(root), record())
+            self.assertIsNone(DUPES.recorded(root))
 
     def test_the_matrix_has_a_page_and_its_sums_a_block(self):
         outcomes = {"tidegate": {"R1_a": "passed", "R1_b": "passed"}, "rayon": {"R1_a": "failed", "R1_b": "hangs"}}
         reasons = {"tidegate": {}, "rayon": {"R1_a": "lost one", "R1_b": "no end"}}
         run = record(matrix={"outcomes": outcomes, "reasons": reasons})
-        page = documents.made_from(run, self.TEXTS.get)[f"{documents.FOLDER}/matrix.md"]
+        page = COMPARE.made_from(run, self.TEXTS.get)[f"{COMPARE.folder}/matrix.md"]
         self.assertIn("| R1 | 2 of 2 | **0 of 2** |", page)
         self.assertIn("- rayon R1_a failed: lost one", page)
         self.assertIn("| rayon | 0 | 1 | 1 | 0 |", blocks.blocks(run)["matrix"])
 
     def test_the_document_decides_which_charts_there_are(self):
-        files = documents.made_from(record(), self.TEXTS.get)
-        self.assertEqual([path for path in files if path.endswith(".svg")], [f"{documents.FOLDER}/W2.svg"])
+        files = COMPARE.made_from(record(), self.TEXTS.get)
+        self.assertEqual([path for path in files if path.endswith(".svg")], [f"{COMPARE.folder}/W2.svg"])
+
+
+class Recognising(unittest.TestCase):
+    def test_a_results_file_tells_whose_it_is(self):
+        self.assertIs(publications.of(results_file()), COMPARE)
+        self.assertIs(publications.of(dupes_results_file()), DUPES)
+        for other in (None, [], {}, {"trees": {}}):
+            self.assertIsNone(publications.of(other))
+
+    def document(self, results, *options):
+        """What `bench/document` says of these results; nothing is written."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "results.json"
+            file.write_text(json.dumps(results))
+            command = [sys.executable, ROOT / "bench" / "document", file, "--check"]
+            command += [file if option == "FILE" else option for option in options]
+            run = subprocess.run(command, capture_output=True, text=True)
+        return run.returncode, run.stdout, run.stderr
+
+    def test_a_trial_of_either_is_refused_with_the_reason(self):
+        for results, reason in (
+            (results_file(quick=True), "a trial of bench/compare (--quick)"),
+            (dupes_results_file(rounds=4), "a trial of bench/dupes (4 warm rounds instead of 5)"),
+        ):
+            code, _, said = self.document(results)
+            self.assertEqual(code, 1)
+            self.assertIn(reason, said)
+
+    def test_each_goes_to_its_own_document(self):
+        for results, own, other in (
+            (results_file(quick=True), COMPARE, DUPES),
+            (dupes_results_file(rounds=4), DUPES, COMPARE),
+        ):
+            _, said, _ = self.document(results, "--trial")
+            self.assertIn(f"differs: {own.document}\n", said)
+            self.assertNotIn(f"{other.folder}/", said)
+
+    def test_finders_have_no_matrix(self):
+        code, _, said = self.document(dupes_results_file(), "--matrix-from", "FILE")
+        self.assertEqual(code, 1)
+        self.assertIn("--matrix-from is about two results files of bench/compare", said)
 
 
 class ThisRepository(unittest.TestCase):
     """What `bench/document --check` says of the documents as they are."""
 
-    def setUp(self):
-        self.record = json.loads((ROOT / documents.RECORD).read_text())
-
     def read(self, path):
         return (ROOT / path).read_text()
 
+    def published(self):
+        """(publication, record) of each benchmark that has been published."""
+        for publication in publications.ALL:
+            record = publication.recorded(ROOT)
+            if record is not None:
+                with self.subTest(publication.benchmark):
+                    yield publication, record
+
     def test_every_figure_is_that_of_the_recorded_run(self):
-        files = documents.made_from(self.record, self.read)
-        stale = documents.differing(ROOT, files)
-        self.assertEqual(stale, [], "typed by hand, or made by an older script: run bench/document")
+        for publication, record in self.published():
+            stale = publication.differing(ROOT, publication.made_from(record, self.read))
+            self.assertEqual(stale, [], "typed by hand, or made by an older script: run bench/document")
+
+    def test_before_the_first_run_there_are_no_figures(self):
+        for publication in publications.ALL:
+            if publication.recorded(ROOT) is None:
+                for path in (publication.document, *publication.readmes):
+                    for name, text in markers.blocks_in(self.read(path)).items():
+                        self.assertEqual(text, "Not measured yet.\n", f"{path}: {name}")
 
     def test_the_readmes_show_what_the_document_shows(self):
-        shown = markers.blocks_in(self.read(documents.DOCUMENT))
-        for path in documents.READMES:
-            for name, text in markers.blocks_in(self.read(path)).items():
-                self.assertEqual(text, shown[name], f"{path}: {name}")
+        for publication in publications.ALL:
+            shown = markers.blocks_in(self.read(publication.document))
+            for path in publication.readmes:
+                for name, text in markers.blocks_in(self.read(path)).items():
+                    self.assertEqual(text, shown[name], f"{path}: {name}")
 
     def test_every_shortfall_is_explained(self):
-        missing, _ = explanations.compare(self.record, self.read(documents.DOCUMENT))
-        if not records.is_trial(self.record):
-            self.assertEqual(missing, [], "docs/performance.md does not explain them")
+        for publication, record in self.published():
+            missing, _ = explanations.compare(record, self.read(publication.document))
+            if not publication.why_trial(record):
+                self.assertEqual(missing, [], f"{publication.document} does not explain them")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ from ..rounds import RunFailed, Rules
 from . import sets
 from .peers import DUPES_JSON, OURS
 from .processes import finish
+from .trees import TREES
 
 COLD = "-cold"
+COLD_TREES = ("a", "b")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # Who takes this long for a round is not the best one, and has fewer rounds: (seconds, rounds).
 SLOW = [(60, 1), (20, 3)]
@@ -23,6 +25,11 @@ def is_cold(workload):
 
 def tree_of(workload):
     return workload.removesuffix(COLD)
+
+
+def caption(workload):
+    """What is measured there, in a few words."""
+    return f"{TREES[tree_of(workload)]}, {'cold' if is_cold(workload) else 'warm'} cache"
 
 
 class FinderRules(Rules):

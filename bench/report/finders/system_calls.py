@@ -38,6 +38,14 @@ def parse(text):
     return calls
 
 
+def most(per_file):
+    """The most frequent ones; `per_file` is in that order."""
+    return dict(list(per_file.items())[:_SHOWN])
+
+
+def text(calls):
+    return ", ".join(f"{call} {n:.2f}" for call, n in calls.items())
+
+
 def line(name, per_file):
-    most = ", ".join(f"{call} {n:.2f}" for call, n in list(per_file.items())[:_SHOWN])
-    return f"system calls per file, {name} {sum(per_file.values()):.2f}: {most}"
+    return f"system calls per file, {name} {sum(per_file.values()):.2f}: {text(most(per_file))}"
