@@ -55,6 +55,8 @@ pub struct Work<'a> {
     pub tally: &'a Tally,
     /// Who hears of files that could not be read.
     pub unread: &'a dyn Fn(FileId, Unread),
+    /// And of hashes.
+    pub hashed: &'a dyn Fn(FileId, Digest),
 }
 
 impl std::fmt::Debug for Work<'_> {
@@ -64,9 +66,9 @@ impl std::fmt::Debug for Work<'_> {
 }
 
 impl Class {
-    /// With its first two files; somebody minds it.
-    pub fn of(size: u64, first: FileId, second: FileId) -> Arc<Class> {
-        let state = State { waiting: vec![first, second], is_minded: true, kin: Vec::new() };
+    /// With its first files; somebody minds it.
+    pub fn of(size: u64, first: Vec<FileId>) -> Arc<Class> {
+        let state = State { waiting: first, is_minded: true, kin: Vec::new() };
         Arc::new(Class { size, state: Mutex::new(state) })
     }
 
@@ -208,10 +210,13 @@ impl Class {
         let opened: Result<Opened, Unread> = work.finder.target(file).open();
         let digest = opened
             .and_then(|opened| hash(&opened, self.size, algorithm, &shared, work.stop, &on_read));
-        digest.unwrap_or_else(|why| {
-            (work.unread)(file, why);
-            None
-        })
+        match digest {
+            Ok(digest) => digest.inspect(|digest| (work.hashed)(file, *digest)),
+            Err(why) => {
+                (work.unread)(file, why);
+                None
+            }
+        }
     }
 }
 
@@ -301,6 +306,7 @@ mod tests {
                 stop: &Stop::new(),
                 tally: &Tally::default(),
                 unread: &|file, why| self.unread.borrow_mut().push((file, why)),
+                hashed: &|_, _| (),
             });
             pool.shutdown(Shutdown::default()).unwrap();
         }
@@ -330,7 +336,7 @@ mod tests {
     fn late_comers_join_the_set_that_they_are_equal_to() {
         for hash in [None, Some(Algorithm::Blake3), Some(Algorithm::Sha256)] {
             let bench = bench("abaab");
-            let class = Class::of(SIZE as u64, bench.files[0], bench.files[1]);
+            let class = Class::of(SIZE as u64, bench.files[..2].to_vec());
             bench.work(&class, hash);
             assert_eq!(bench.sets(&class), [vec![0], vec![1]]);
             for late in 2..5 {
@@ -345,7 +351,7 @@ mod tests {
     #[test]
     fn who_stands_for_a_set_may_vanish() {
         let bench = bench("aaa");
-        let class = Class::of(SIZE as u64, bench.files[0], bench.files[1]);
+        let class = Class::of(SIZE as u64, bench.files[..2].to_vec());
         bench.work(&class, None);
         fs::remove_file(bench.path(0)).unwrap();
         class.add(bench.files[2]);
@@ -357,7 +363,7 @@ mod tests {
     #[test]
     fn more_than_can_be_compared_are_hashed() {
         let bench = bench("aaaaabaaaaab");
-        let class = Class::of(SIZE as u64, bench.files[0], bench.files[1]);
+        let class = Class::of(SIZE as u64, bench.files[..2].to_vec());
         for file in &bench.files[2..] {
             class.add(*file);
         }

@@ -14,23 +14,86 @@ use std::io::BufRead;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser as _};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{Args, Find, Verb};
+use self::args::{Args, Counting, Database, FilterWords, Find, Report, Roots, Running, Verb};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::options::{Filter, Format, Options, Root};
+use crate::remember::Mode;
+use crate::scan::Request;
+use crate::store;
 
 /// What is to be done.
 #[derive(Debug)]
 pub enum Command {
     /// Look for duplicates.
     Find(Box<Options>),
+    /// Record what is there.
+    Scan(Box<Scan>),
+    /// Register a root, with its filters as words.
+    AddRoot(PathBuf, PathBuf, Vec<String>),
+    /// List them.
+    ListRoots(PathBuf, Style),
+    /// Forget one.
+    RemoveRoot(PathBuf, PathBuf, Consent),
+    /// List sets that are recorded.
+    ReportFiles(PathBuf, Listing),
+    /// Say how things are.
+    Status(PathBuf, Style),
     /// Print this to stdout: a page or a script that was asked for.
     Print(Vec<u8>),
+}
+
+/// A scan that somebody has asked for.
+#[derive(Debug)]
+pub struct Scan {
+    /// The database.
+    pub database: PathBuf,
+    /// Roots; none: all.
+    pub paths: Vec<PathBuf>,
+    /// The filters that were given, as they are recorded.
+    pub words: Vec<String>,
+    /// What to do.
+    pub request: Request,
+    /// More problems than that end it.
+    pub max_errors: Option<u64>,
+    /// How the end is told.
+    pub style: Style,
+}
+
+/// How sets that are recorded are listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Listing {
+    /// Only files of at least so many bytes.
+    pub min_size: u64,
+    /// How it is printed.
+    pub format: Format,
+    /// Names end with a zero byte.
+    pub nul: bool,
+}
+
+/// For whom something is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// People.
+    Text,
+    /// Programs.
+    Json,
+}
+
+/// Whether something that can't be taken back may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// It was said on the command line.
+    Given,
+    /// Somebody must be asked.
+    Asked,
 }
 
 /// Nothing is to be done, and why: wrong words, or a question that is answered by a text.
@@ -50,12 +113,125 @@ pub fn parse(
     args: impl IntoIterator<Item = OsString>,
     stdin: &mut dyn BufRead,
 ) -> Result<Command, Failure> {
-    Ok(match Args::try_parse_from(args)?.verb {
+    let matches = Args::command().try_get_matches_from(args)?;
+    let args = Args::from_arg_matches(&matches)?;
+    let style = |json| if json { Style::Json } else { Style::Text };
+    Ok(match args.verb {
         Verb::Find(find) => Command::Find(Box::new(options(*find, stdin)?)),
+        Verb::Scan(scan) => {
+            let words = words(matches.subcommand_matches("scan"));
+            Command::Scan(Box::new(scan_of(*scan, words)?))
+        }
+        Verb::Roots(Roots::Add { path, database, counting }) => {
+            filter_of(counting, ALL_SIZES)?;
+            let added = matches.subcommand_matches("roots");
+            let words = words(added.and_then(|roots| roots.subcommand_matches("add")));
+            Command::AddRoot(place(database)?, path, words)
+        }
+        Verb::Roots(Roots::List { database, json }) => {
+            Command::ListRoots(place(database)?, style(json))
+        }
+        Verb::Roots(Roots::Remove { path, database, yes }) => {
+            let consent = if yes { Consent::Given } else { Consent::Asked };
+            Command::RemoveRoot(place(database)?, path, consent)
+        }
+        Verb::Report(Report::Files { database, min_size, format, json, null }) => {
+            let format = if json { Format::Json } else { format };
+            null_fits(null, format)?;
+            Command::ReportFiles(place(database)?, Listing { min_size, format, nul: null })
+        }
+        Verb::Status { database, json } => Command::Status(place(database)?, style(json)),
         Verb::Completions { shell } => Command::Print(pages::completions(shell)),
         Verb::Man => Command::Print(pages::man()),
     })
 }
+
+/// The least size that counts where nothing else is said: in listings, and in what is recorded.
+const NOT_EMPTY: u64 = 1;
+const ALL_SIZES: u64 = 0;
+
+/// The filters of a root, from the words that are recorded.
+pub fn recorded_filter(words: &[String]) -> Result<Filter, Failure> {
+    let words = std::iter::once("dupes").chain(words.iter().map(String::as_str));
+    filter_of(FilterWords::try_parse_from(words)?.counting, ALL_SIZES)
+}
+
+/// The filters among what was given, each in one word.
+fn words(matches: Option<&ArgMatches>) -> Vec<String> {
+    let Some(matches) = matches else { return Vec::new() };
+    let mut words = Vec::new();
+    for arg in FilterWords::command().get_arguments() {
+        let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+        if !matches.try_contains_id(id).is_ok_and(|known| known)
+            || matches.value_source(id) != Some(ValueSource::CommandLine)
+        {
+            continue;
+        }
+        if matches!(arg.get_action(), ArgAction::SetTrue) {
+            words.push(format!("--{long}"));
+        } else {
+            // What is not UTF-8 was refused before.
+            let values = matches.get_raw(id).into_iter().flatten();
+            words.extend(values.map(|value| format!("--{long}={}", value.to_string_lossy())));
+        }
+    }
+    words
+}
+
+fn place(database: Database) -> Result<PathBuf, Failure> {
+    database
+        .database
+        .or_else(store::usual_path)
+        .ok_or_else(|| contradiction("there is no home folder for a database: use --database FILE"))
+}
+
+fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
+    let mut paths = scan.words;
+    let mode =
+        paths.first().and_then(|word| MODES.iter().find(|mode| word.as_os_str() == mode.name()));
+    if mode.is_some() {
+        paths.remove(0);
+    }
+    let Running { threads, io_threads, progress, metrics } = scan.running;
+    let options = Options {
+        roots: Vec::new(),
+        filter: filter_of(scan.counting, ALL_SIZES)?,
+        hash: scan.hash,
+        threads,
+        io_threads,
+        isolate: false,
+        copies: 2..=usize::MAX,
+        format: Format::default(),
+        nul: false,
+        progress,
+        metrics,
+    };
+    let request = Request {
+        mode: mode.copied().unwrap_or(Mode::All),
+        hash: scan.hash,
+        restart: scan.restart,
+        trust_inodes: scan.trust_inodes,
+        now: SystemTime::now(),
+        options,
+    };
+    if paths.is_empty() && !words.is_empty() {
+        return Err(contradiction(format!(
+            "{} is for a root that is registered now: say which",
+            words.join(" ")
+        )));
+    }
+    Ok(Scan {
+        database: place(scan.database)?,
+        paths,
+        words,
+        request,
+        max_errors: scan.max_errors,
+        style: if scan.json { Style::Json } else { Style::Text },
+    })
+}
+
+/// Those that can be asked for.
+const MODES: [Mode; 3] = [Mode::All, Mode::Folders, Mode::Files];
 
 impl From<clap::Error> for Failure {
     fn from(error: clap::Error) -> Failure {
@@ -69,37 +245,47 @@ impl From<clap::Error> for Failure {
 fn options(find: Find, stdin: &mut dyn BufRead) -> Result<Options, Failure> {
     format_fits(&find)?;
     Ok(Options {
-        filter: Filter {
-            size: sizes(find.min_size, find.max_size)?,
-            hidden: !find.no_hidden,
-            ignore_files: find.ignore_files,
-            follow: find.follow,
-            one_file_system: find.one_file_system,
-            depth: find.depth,
-            only: patterns::together(&find.name, &find.regex).map_err(contradiction)?,
-            except: patterns::together(&find.exclude, &find.exclude_regex)
-                .map_err(contradiction)?,
-        },
         hash: find.hash,
-        threads: find.threads,
-        io_threads: find.io_threads,
+        threads: find.running.threads,
+        io_threads: find.running.io_threads,
         isolate: find.isolate,
         copies: copies(&find)?,
         format: find.format,
         nul: find.null,
-        progress: find.progress,
-        metrics: find.metrics,
+        progress: find.running.progress,
+        metrics: find.running.metrics,
+        filter: filter_of(find.counting, NOT_EMPTY)?,
         // The last, because it waits for whoever writes to stdin.
-        roots: roots(find, stdin)?,
+        roots: roots(find.paths, find.reference, find.stdin, find.stdin0, stdin)?,
     })
 }
 
-fn format_fits(find: &Find) -> Result<(), Failure> {
-    if find.null && matches!(find.format, Format::Csv | Format::Json) {
+fn filter_of(counting: Counting, least: u64) -> Result<Filter, Failure> {
+    let Counting { name, regex, exclude, exclude_regex, .. } = &counting;
+    Ok(Filter {
+        size: sizes(counting.min_size.unwrap_or(least), counting.max_size)?,
+        hidden: !counting.no_hidden,
+        ignore_files: counting.ignore_files,
+        follow: counting.follow,
+        one_file_system: counting.one_file_system,
+        depth: counting.depth,
+        only: patterns::together(name, regex).map_err(contradiction)?,
+        except: patterns::together(exclude, exclude_regex).map_err(contradiction)?,
+        never: Vec::new(),
+    })
+}
+
+fn null_fits(null: bool, format: Format) -> Result<(), Failure> {
+    if null && matches!(format, Format::Csv | Format::Json) {
         return Err(contradiction(
             "-0 (--null) is for the formats text and fdupes; any name survives csv and json without it",
         ));
     }
+    Ok(())
+}
+
+fn format_fits(find: &Find) -> Result<(), Failure> {
+    null_fits(find.null, find.format)?;
     if find.format == Format::Fdupes && find.hash == Some(Algorithm::Xxh3) {
         return Err(contradiction(
             "--hash xxh3 proves nothing, so its sets must be marked as unverified, and the format \
@@ -135,20 +321,25 @@ fn copies(find: &Find) -> Result<RangeInclusive<usize>, Failure> {
     Ok(copies)
 }
 
-fn roots(find: Find, stdin: &mut dyn BufRead) -> Result<Vec<Root>, Failure> {
-    let mut paths = find.paths;
-    if find.stdin {
+fn roots(
+    mut paths: Vec<PathBuf>,
+    references: Vec<PathBuf>,
+    lines: bool,
+    nul: bool,
+    stdin: &mut dyn BufRead,
+) -> Result<Vec<Root>, Failure> {
+    if lines {
         paths.extend(stdin::paths(stdin, b'\n')?);
     }
-    if find.stdin0 {
+    if nul {
         paths.extend(stdin::paths(stdin, 0)?);
     }
     if paths.is_empty() {
         return Err(contradiction("no path came from standard input, and no PATH was given"));
     }
-    only_once(&paths, &find.reference)?;
+    only_once(&paths, &references)?;
     let root = |reference| move |path| Root { path, reference };
-    let references = find.reference.into_iter().map(root(true));
+    let references = references.into_iter().map(root(true));
     Ok(paths.into_iter().map(root(false)).chain(references).collect())
 }
 

@@ -36,6 +36,12 @@ impl Algorithm {
         found.map_or("", |(name, _)| name)
     }
 
+    /// The one with that name.
+    pub fn from_name(name: &str) -> Option<Algorithm> {
+        let found = Algorithm::NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, algorithm)| *algorithm)
+    }
+
     /// Of bytes that are all there.
     pub fn digest(self, bytes: &[u8]) -> Digest {
         if self == Algorithm::Blake3 {

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::error::Error;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use rustix::fs::Stat;
 use tidegate::{Pool, Shutdown};
 
 use crate::class::{Class, Work};
@@ -15,6 +16,7 @@ use crate::contents::Contents;
 use crate::descriptors;
 use crate::folders::{FileId, Folder, Folders, Seen};
 use crate::io::{self, Gauge};
+use crate::memory::{Known, Learned, Memory};
 use crate::options::Options;
 use crate::problems::{Kind, Problems};
 use crate::read::{Finder, SAMPLED, Unread, WHOLE};
@@ -23,7 +25,7 @@ use crate::sets::{Gathered, Sets};
 use crate::split::Splitter;
 use crate::stop::Stop;
 use crate::tally::Tally;
-use crate::walk::{Setting, Walk};
+use crate::walk::{End, Inside, Setting, Sink, Walk};
 
 /// Files that one task reads, and their bytes: about a millisecond's work.
 const BATCH: usize = 256;
@@ -48,13 +50,14 @@ pub struct Live {
     pub problems: Arc<Problems>,
     /// Whether it is to stop.
     pub stop: Stop,
+    /// What it has seen of the tree.
+    pub folders: Arc<Folders>,
 }
 
 /// The pools of a run that there are by now, in the order in which work goes through them.
 pub type Pools = Arc<dyn Fn() -> Vec<Pool> + Send + Sync>;
 
 /// One search for duplicates.
-#[derive(Debug)]
 pub struct Run {
     options: Options,
     live: Live,
@@ -64,14 +67,25 @@ pub struct Run {
     sequential: Pool,
     walk: OnceLock<Arc<Walk>>,
     sizes: Mutex<HashMap<u64, First>>,
+    /// Of files that wait for another one of their size, where they are known beforehand.
+    samples: Mutex<HashMap<FileId, u64>>,
     /// Files with several names, by device and inode, and their further names.
     inodes: Mutex<HashMap<(u16, u64), FileId>>,
     names: Mutex<Vec<(FileId, FileId)>>,
     contents: Contents,
-    classes: Mutex<HashMap<(u64, u128), Sampled>>,
+    /// Where what is learned goes, instead of into sets.
+    memory: Option<Arc<dyn Memory>>,
+    /// By size and sample.
+    classes: Mutex<HashMap<(u64, u64), Sampled>>,
     /// Classes with work to do, and since when.
     ready: Mutex<VecDeque<(Instant, Arc<Class>)>>,
     unread: Mutex<Vec<FileId>>,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("options", &self.options).finish_non_exhaustive()
+    }
 }
 
 /// Of a size.
@@ -92,8 +106,13 @@ struct Wanted {
 #[derive(Debug)]
 enum Sampled {
     One(FileId),
+    /// One that is known, and needs no reading.
+    Known,
     Many(Arc<Class>),
 }
+
+/// A file with its size and sample.
+type Sample = ((u64, u64), FileId);
 
 impl Run {
     /// Nothing is read yet. An error: workers could not be started.
@@ -101,6 +120,7 @@ impl Run {
         options: Options,
         splitter: Splitter,
         live: Live,
+        memory: Option<Arc<dyn Memory>>,
     ) -> Result<Arc<Run>, Box<dyn Error>> {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = options.threads.map_or(cores, NonZeroUsize::get);
@@ -114,15 +134,17 @@ impl Run {
         let readers = Readers::new(readers::Setting { threads, fixed, most, builder })?;
         let run = Arc::new(Run {
             live: live.clone(),
-            folders: Arc::default(),
+            folders: Arc::clone(&live.folders),
             splitter,
             readers: Arc::new(readers),
             sequential: builder("sequential").workers(room.comparing).build()?,
             walk: OnceLock::new(),
             sizes: Mutex::default(),
+            samples: Mutex::default(),
             inodes: Mutex::default(),
             names: Mutex::default(),
             contents: Contents::default(),
+            memory: memory.clone(),
             classes: Mutex::default(),
             ready: Mutex::default(),
             unread: Mutex::default(),
@@ -137,13 +159,7 @@ impl Run {
             tally: live.tally,
             stop: live.stop,
         };
-        let to = Arc::downgrade(&run);
-        let sink = move |folders: &[Arc<Folder>]| {
-            if let Some(run) = to.upgrade() {
-                run.files_found(folders);
-            }
-        };
-        let walk = Walk::new(setting, Box::new(sink));
+        let walk = Walk::new(setting, Box::new(Entrance { run: Arc::downgrade(&run), memory }));
         run.walk.set(walk).expect("it has no walk yet");
         Ok(run)
     }
@@ -164,6 +180,11 @@ impl Run {
 
     /// Finds everything; None if it is to stop. Its pools are gone then.
     pub fn finish(self: Arc<Run>) -> Option<Sets> {
+        self.read_all().then(|| self.into_sets())
+    }
+
+    /// Reads everything that has to be; false if it is to stop. Its pools are gone then.
+    pub fn read_all(self: &Arc<Run>) -> bool {
         if self.walk_all() && self.readers.pools().all(|pool| self.wait(pool)) {
             self.mind_classes(true);
             self.wait(&self.sequential);
@@ -181,7 +202,7 @@ impl Run {
                 self.live.problems.add(&self.live.tally, pool.name().into(), Kind::Bug);
             }
         }
-        (!self.live.stop.is_asked()).then(|| self.into_sets())
+        !self.live.stop.is_asked()
     }
 
     /// First what really lies below the roots, then what links lead to: a folder that can be reached
@@ -214,7 +235,7 @@ impl Run {
     fn into_sets(self: Arc<Run>) -> Sets {
         let classes = std::mem::take(&mut *lock(&self.classes));
         let sampled = classes.into_values().filter_map(|sampled| match sampled {
-            Sampled::One(_) => None,
+            Sampled::One(_) | Sampled::Known => None,
             Sampled::Many(class) => Some((class.size(), class.kin())),
         });
         let sampled = sampled.flat_map(|(size, kin)| kin.into_iter().map(move |kin| (size, kin)));
@@ -235,10 +256,21 @@ impl Run {
     fn files_found(self: &Arc<Run>, folders: &[Arc<Folder>]) {
         let mut wanted = Vec::new();
         folders.iter().for_each(|folder| self.add_wanted(folder, &mut wanted));
+        let Some(memory) = &self.memory else { return self.hand_over(wanted) };
+        memory.expect(&mut wanted.iter().map(|(_, wanted)| wanted.file));
         self.hand_over(wanted);
+        folders.iter().for_each(|folder| memory.handed_over(folder));
     }
 
-    fn add_wanted(&self, folder: &Folder, wanted: &mut Vec<(u64, Wanted)>) {
+    fn add_wanted(&self, folder: &Arc<Folder>, wanted: &mut Vec<(u64, Wanted)>) {
+        let known = self.memory.as_ref().map(|memory| memory.recall(folder)).unwrap_or_default();
+        if self.memory.as_ref().is_some_and(|memory| !memory.reads()) {
+            return;
+        }
+        let known = |file: FileId| known.get(file.entry as usize).copied().unwrap_or_default();
+        let is_elsewhere =
+            |size| self.memory.as_ref().is_some_and(|memory| memory.is_elsewhere(size));
+        let (mut samples, mut sampled) = (Vec::new(), Vec::new());
         let mut files = self.new_files(folder);
         // On many disks files lie in the order of their inodes.
         files.sort_unstable_by_key(|file| folder.seen(file.entry).inode);
@@ -248,17 +280,39 @@ impl Run {
             for file in files {
                 let seen = folder.seen(file.entry);
                 let (size, this) = (seen.size, Wanted { file, device: seen.device });
+                let known = known(file);
+                // Who is known need not be read, but others of its size must be.
+                let is_read = known.digest.is_none();
                 match sizes.entry(size) {
-                    Entry::Vacant(none) => drop(none.insert(First::Waits(this))),
+                    Entry::Vacant(none) if is_read && !is_elsewhere(size) => {
+                        none.insert(First::Waits(this));
+                        if let Some(sample) = known.sample {
+                            lock(&self.samples).insert(file, sample);
+                        }
+                        continue;
+                    }
+                    Entry::Vacant(none) => drop(none.insert(First::HasGone)),
                     Entry::Occupied(mut entry) => {
                         if let First::Waits(first) = entry.insert(First::HasGone) {
-                            wanted.push((size, first));
+                            match lock(&self.samples).remove(&first.file) {
+                                Some(sample) => sampled.push(((size, sample), first.file)),
+                                None => wanted.push((size, first)),
+                            }
                         }
-                        wanted.push((size, this));
                     }
+                }
+                match known {
+                    Known { digest: Some(_), sample: Some(sample) } => samples.push((size, sample)),
+                    Known { digest: Some(_), sample: None } => {}
+                    Known { digest: None, sample: Some(sample) } => {
+                        sampled.push(((size, sample), file));
+                    }
+                    Known { digest: None, sample: None } => wanted.push((size, this)),
                 }
             }
         }
+        self.add_known_samples(samples);
+        self.add_samples(sampled);
     }
 
     /// Without further names of files that were seen before.
@@ -281,7 +335,10 @@ impl Run {
                     true
                 }
                 Entry::Occupied(first) => {
-                    names.push((*first.get(), *file));
+                    match &self.memory {
+                        Some(memory) => memory.another_name(*first.get(), *file),
+                        None => names.push((*first.get(), *file)),
+                    }
                     false
                 }
             }
@@ -327,16 +384,21 @@ impl Run {
         let mut finder = Finder::new(&self.folders, self.options.filter.follow);
         let algorithm = self.options.hash.unwrap_or_default();
         let (mut samples, mut bytes) = (Vec::new(), 0);
+        let (mut learned, mut done) = (Vec::new(), 0);
         for file in batch {
             if self.live.stop.is_asked() {
-                return;
+                break;
             }
+            done += 1;
             let target = finder.target(*file);
             let size = target.seen.size;
             let end = if size <= WHOLE {
                 bytes += size;
                 let digest = target.whole(|bytes| algorithm.digest(bytes));
-                digest.map(|digest| self.contents.add(&digest, *file))
+                digest.map(|digest| match self.memory {
+                    None => self.contents.add(&digest, *file),
+                    Some(_) => learned.push((*file, Learned::Digest(digest))),
+                })
             } else {
                 bytes += SAMPLED;
                 let sample = target.samples(|bytes| self.splitter.value(bytes));
@@ -344,9 +406,16 @@ impl Run {
             };
             if let Err(why) = end {
                 self.unread(*file, why);
+                learned.push((*file, Learned::Nothing(why)));
             }
         }
-        Tally::add(&self.live.tally.reads_done, batch.len() as u64);
+        if let Some(memory) = &self.memory {
+            let samples =
+                samples.iter().map(|((_, sample), file)| (*file, Learned::Sample(*sample)));
+            learned.extend(samples);
+            memory.learned(learned);
+        }
+        Tally::add(&self.live.tally.reads_done, done);
         Tally::add(&self.live.tally.read_bytes_done, bytes);
         reader.gauge.end(&reader.pool, begun);
         self.add_samples(samples);
@@ -359,32 +428,56 @@ impl Run {
         lock(&self.unread).push(file);
     }
 
-    fn add_samples(&self, samples: Vec<((u64, u128), FileId)>) {
+    /// Of files that need no reading: whoever has the same does.
+    fn add_known_samples(&self, samples: Vec<(u64, u64)>) {
+        if samples.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut classes = lock(&self.classes);
+        for key in samples {
+            match classes.entry(key) {
+                Entry::Vacant(none) => drop(none.insert(Sampled::Known)),
+                Entry::Occupied(mut entry) => {
+                    if let Sampled::One(first) = *entry.get() {
+                        let class = self.new_class(now, key.0, vec![first]);
+                        entry.insert(Sampled::Many(class));
+                    }
+                }
+            }
+        }
+    }
+
+    fn new_class(&self, now: Instant, size: u64, files: Vec<FileId>) -> Arc<Class> {
+        self.want_to_the_end(size, files.len() as u64);
+        let class = Class::of(size, files);
+        lock(&self.ready).push_back((now, Arc::clone(&class)));
+        class
+    }
+
+    fn add_samples(&self, samples: Vec<Sample>) {
         let now = Instant::now();
         let mut classes = lock(&self.classes);
         for (key, file) in samples {
-            let new = match classes.entry(key) {
+            let mut entry = match classes.entry(key) {
                 Entry::Vacant(none) => {
                     none.insert(Sampled::One(file));
                     continue;
                 }
-                Entry::Occupied(mut entry) => match entry.get_mut() {
-                    Sampled::Many(class) => {
-                        self.want_to_the_end(key.0, 1);
-                        class.add(file).then(|| Arc::clone(class))
-                    }
-                    sampled @ Sampled::One(_) => {
-                        let Sampled::One(first) = *sampled else { unreachable!("just matched") };
-                        self.want_to_the_end(key.0, 2);
-                        let class = Class::of(key.0, first, file);
-                        *sampled = Sampled::Many(Arc::clone(&class));
-                        Some(class)
-                    }
-                },
+                Entry::Occupied(entry) => entry,
             };
-            if let Some(class) = new {
-                lock(&self.ready).push_back((now, class));
-            }
+            let files = match entry.get() {
+                Sampled::Many(class) => {
+                    self.want_to_the_end(key.0, 1);
+                    if class.add(file) {
+                        lock(&self.ready).push_back((now, Arc::clone(class)));
+                    }
+                    continue;
+                }
+                Sampled::One(first) => vec![*first, file],
+                Sampled::Known => vec![file],
+            };
+            entry.insert(Sampled::Many(self.new_class(now, key.0, files)));
         }
     }
 
@@ -430,8 +523,54 @@ impl Run {
             finder: Finder::new(&self.folders, self.options.filter.follow),
             stop: &self.live.stop,
             tally: &self.live.tally,
-            unread: &|file, why| self.unread(file, why),
+            unread: &|file, why| {
+                self.unread(file, why);
+                self.learned_more(file, Learned::Nothing(why));
+            },
+            hashed: &|file, digest| self.learned_more(file, Learned::Digest(digest)),
         });
+    }
+
+    fn learned_more(&self, file: FileId, what: Learned) {
+        if let Some(memory) = &self.memory {
+            memory.learned_more(file, what);
+        }
+    }
+}
+
+/// Where the walk brings what it finds.
+struct Entrance {
+    run: Weak<Run>,
+    memory: Option<Arc<dyn Memory>>,
+}
+
+impl Sink for Entrance {
+    fn files(&self, folders: &[Arc<Folder>]) {
+        if let Some(run) = self.run.upgrade() {
+            run.files_found(folders);
+        }
+    }
+
+    fn enters(&self, folder: &Folder) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.enters(folder))
+    }
+
+    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) {
+        if let Some(memory) = &self.memory {
+            memory.opened(folder, stat);
+        }
+    }
+
+    fn listed(&self, folder: &Arc<Folder>, inside: Inside<'_>) {
+        if let Some(memory) = &self.memory {
+            memory.listed(folder, inside);
+        }
+    }
+
+    fn left(&self, folder: &Arc<Folder>, end: End) {
+        if let Some(memory) = &self.memory {
+            memory.left(folder, end);
+        }
     }
 }
 

@@ -1,9 +1,12 @@
-//! File systems that hold no files of anybody: what the kernel shows of itself.
+//! Kinds of file systems: those that hold no files of anybody, and those whose inodes say little.
 
 use rustix::fd::AsFd;
-use rustix::fs::fstatfs;
+use rustix::fs::{OFlags, fstatfs};
 
-/// Their numbers, as the kernel's headers and `statfs(2)` have them.
+use crate::folders::open_path;
+use crate::walk::terminated;
+
+/// What the kernel shows of itself. Numbers as its headers and `statfs(2)` have them.
 const PSEUDO: [(u32, &str); 22] = [
     (0x9fa0, "proc"),
     (0x6265_6572, "sysfs"),
@@ -34,6 +37,33 @@ pub fn is_pseudo(folder: impl AsFd) -> rustix::io::Result<bool> {
     // The type has another width on each platform; the numbers have 32 bits.
     let number = fstatfs(folder)?.f_type as u32;
     Ok(PSEUDO.iter().any(|(pseudo, _)| *pseudo == number))
+}
+
+/// Those that give an inode to another file while nobody looks, or show one file under several: over a
+/// network, made by a program, put together from others, or without inodes of their own.
+const FLEETING: [(u32, &str); 15] = [
+    (0x6969, "nfs"),
+    (0x517b, "smb"),
+    (0xff53_4d42, "cifs"),
+    (0xfe53_4d42, "smb2"),
+    (0x6573_5546, "fuse"),
+    (0x794c_7630, "overlayfs"),
+    (0x6175_6673, "aufs"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "ceph"),
+    (0x5346_414f, "afs"),
+    (0x7375_7245, "coda"),
+    (0x786f_4256, "vboxsf"),
+    (0xf15f, "ecryptfs"),
+    (0x4d44, "vfat"),
+    (0x2011_bab0, "exfat"),
+];
+
+/// Whether inodes say which file is which, from one scan to the next. Who can't be asked does not.
+pub fn keeps_inodes(folder: &[u8]) -> bool {
+    let opened = open_path(&terminated(folder), OFlags::PATH);
+    let number = opened.and_then(fstatfs).map(|found| found.f_type as u32);
+    number.is_ok_and(|number| FLEETING.iter().all(|(fleeting, _)| *fleeting != number))
 }
 
 #[cfg(test)]

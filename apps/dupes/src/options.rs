@@ -62,6 +62,8 @@ pub struct Filter {
     pub only: Patterns,
     /// Never files or folders whose name or path matches one of these.
     pub except: Patterns,
+    /// Nor these files, by device and inode: those of the database itself.
+    pub never: Vec<(u64, u64)>,
 }
 
 /// Globs and regular expressions; they see names (globs without a slash) or whole paths.

@@ -60,6 +60,14 @@ impl Write for Stdout {
     }
 }
 
+/// A path as programs get it: a string, or `{"bytes":"base64"}` where it is not UTF-8.
+pub fn json_path(path: &[u8]) -> serde_json::Value {
+    match std::str::from_utf8(path) {
+        Ok(text) => text.into(),
+        Err(_) => serde_json::json!({ "bytes": json::encoded(path) }),
+    }
+}
+
 /// A name and what ends it: raw bytes and NUL, or escaped and a newline.
 fn write_name(out: &mut impl Write, name: &[u8], nul: bool) -> io::Result<()> {
     if nul {

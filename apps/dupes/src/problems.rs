@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::io::Errno;
 
 use crate::escape::escaped;
+use crate::stop::Stop;
 use crate::tally::Tally;
 
 /// So many are kept to be told; the others are only counted.
@@ -62,14 +63,31 @@ pub struct Problems {
     kept: Mutex<Vec<Problem>>,
     all: AtomicU64,
     wrong_roots: AtomicU64,
+    /// More than so many are too many.
+    limit: OnceLock<(u64, Stop)>,
 }
 
 impl Problems {
+    /// Stops a run with more problems than that. Said once, before it begins.
+    pub fn stop_above(&self, most: u64, stop: Stop) {
+        let _ = self.limit.set((most, stop));
+    }
+
+    /// Whether there were so many that the run was stopped.
+    pub fn are_too_many(&self) -> bool {
+        self.limit.get().is_some_and(|(most, _)| self.count() > *most)
+    }
+
     /// One more.
     pub fn add(&self, tally: &Tally, path: Vec<u8>, kind: Kind) {
         let counter = if kind == Kind::Changed { &tally.unstable } else { &tally.unread };
         Tally::add(counter, 1);
-        self.all.fetch_add(1, Relaxed);
+        let before = self.all.fetch_add(1, Relaxed);
+        if let Some((most, stop)) = self.limit.get()
+            && before >= *most
+        {
+            stop.ask();
+        }
         if matches!(kind, Kind::Root(_) | Kind::Special) {
             self.wrong_roots.fetch_add(1, Relaxed);
         }

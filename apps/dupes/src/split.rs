@@ -2,9 +2,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Another one in each run: nobody can choose files that it can't tell apart.
+/// Seeded at random: nobody can choose files that it can't tell apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Splitter {
     seed: Option<u64>,
@@ -22,8 +22,13 @@ impl Splitter {
         Splitter { seed: None }
     }
 
+    /// With a seed that somebody keeps, so that values can be kept as well.
+    pub fn seeded(seed: u64) -> Splitter {
+        Splitter { seed: Some(seed) }
+    }
+
     /// Of some bytes.
-    pub fn value(&self, bytes: &[u8]) -> u128 {
-        self.seed.map_or(0, |seed| xxh3_128_with_seed(bytes, seed))
+    pub fn value(&self, bytes: &[u8]) -> u64 {
+        self.seed.map_or(0, |seed| xxh3_64_with_seed(bytes, seed))
     }
 }

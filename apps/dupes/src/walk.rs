@@ -33,8 +33,56 @@ const PART: usize = 8_192;
 /// Files that were given are passed on so many at a time.
 const GIVEN: usize = 256;
 
-/// Where the files of folders, or of parts of them, go.
-pub type Sink = Box<dyn Fn(&[Arc<Folder>]) + Send + Sync>;
+/// Who hears what a walk finds; called by its workers, for each folder by one of them: `opened`, `files`
+/// of parts of it if there are very many, `listed`, `files` of the rest, and `left`. Of a folder that
+/// could not be opened, only `left`.
+pub trait Sink: Send + Sync {
+    /// The files of folders, or of parts of them.
+    fn files(&self, folders: &[Arc<Folder>]);
+
+    /// Whether a folder that was found is looked into.
+    fn enters(&self, folder: &Folder) -> bool {
+        let _ = folder;
+        true
+    }
+
+    /// A folder is there, and will be listed.
+    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) {
+        let _ = (folder, stat);
+    }
+
+    /// A folder was listed, and nobody has looked into those that are in it.
+    fn listed(&self, folder: &Arc<Folder>, inside: Inside<'_>) {
+        let _ = (folder, inside);
+    }
+
+    /// There is nothing more to say of a folder.
+    fn left(&self, folder: &Arc<Folder>, end: End) {
+        let _ = (folder, end);
+    }
+}
+
+/// What is in a folder, but for its files.
+#[derive(Debug)]
+pub struct Inside<'a> {
+    /// Folders that will be looked into.
+    pub folders: &'a [Arc<Folder>],
+    /// How many entries don't count, for whatever reason.
+    pub left_out: u32,
+}
+
+/// How far a look into a folder has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All that is in it was listed.
+    Complete,
+    /// It does not count: it was looked into by another way, or lies on a file system that is left out.
+    Skipped,
+    /// The rest could not be listed: the error of the system.
+    Failed(i32),
+    /// The run is to stop.
+    Stopped,
+}
 
 /// A walk over all roots.
 pub struct Walk {
@@ -55,7 +103,7 @@ pub struct Walk {
     problems: Arc<Problems>,
     tally: Arc<Tally>,
     stop: Stop,
-    sink: Sink,
+    sink: Box<dyn Sink>,
 }
 
 impl std::fmt::Debug for Walk {
@@ -91,7 +139,7 @@ pub struct Setting {
 
 impl Walk {
     /// Nothing begins before `start`.
-    pub fn new(setting: Setting, sink: Sink) -> Arc<Walk> {
+    pub fn new(setting: Setting, sink: Box<dyn Sink>) -> Arc<Walk> {
         let Setting { pool, gauge, filter, folders, problems, tally, stop } = setting;
         Arc::new(Walk {
             pool,
@@ -120,10 +168,10 @@ impl Walk {
             }
             files.extend(self.add_root(number as u32, root.path.as_os_str().as_bytes()));
             if files.len() == GIVEN {
-                (self.sink)(&std::mem::take(&mut files));
+                self.sink.files(&std::mem::take(&mut files));
             }
         }
-        (self.sink)(&files);
+        self.sink.files(&files);
         // The last one that was found is looked into first.
         lock(&self.frontier).reverse();
         self.call_others();
@@ -205,29 +253,41 @@ impl Walk {
     /// What is there, as far as it could be read.
     fn look_into(&self, waiting: &Waiting, listing: &mut [MaybeUninit<u8>]) -> Option<Look<'_>> {
         let folder = &waiting.folder;
-        let (opened, device) = match self.enter(folder) {
-            Ok(entered) => entered?,
+        if !self.sink.enters(folder) {
+            return None;
+        }
+        let (opened, stat) = match self.enter(folder) {
+            Ok(Some(entered)) => entered,
+            Ok(None) => {
+                self.sink.left(folder, End::Skipped);
+                return None;
+            }
             Err(error) => {
                 let is_root = folder.depth == 0;
                 let kind = if is_root { Kind::Root } else { Kind::Folder };
                 self.problem(folder.path(), kind(code(error)));
+                self.sink.left(folder, End::Failed(code(error)));
                 return None;
             }
         };
         Tally::add(&self.tally.folders, 1);
+        self.sink.opened(folder, &stat);
         let ignores = match self.filter.ignore_files {
             true => self.ignores(waiting, opened.as_fd()),
             false => None,
         };
         let mut look = Look {
             walk: self,
+            whole: Arc::clone(folder),
             folder: Arc::clone(folder),
             ignores,
             below_root: self.filter.asks_for_paths().then(|| folder.path_below_root()),
             found: Found::default(),
             subfolders: Vec::new(),
             behind_links: Vec::new(),
-            device,
+            left_out: 0,
+            end: End::Complete,
+            stat,
         };
         let mut entries = RawDir::new(opened.as_fd(), listing);
         while let Some(entry) = entries.next() {
@@ -235,6 +295,7 @@ impl Walk {
                 Ok(entry) => entry,
                 Err(error) => {
                     self.problem(folder.path(), Kind::Folder(code(error)));
+                    look.end = End::Failed(code(error));
                     break;
                 }
             };
@@ -243,6 +304,7 @@ impl Walk {
                 look.at(opened.as_fd(), name, entry.file_type());
             }
             if self.stop.is_asked() {
+                look.end = End::Stopped;
                 break;
             }
         }
@@ -250,7 +312,7 @@ impl Walk {
     }
 
     /// None: it was looked into already, or is not to be.
-    fn enter(&self, folder: &Folder) -> rustix::io::Result<Option<(OwnedFd, u64)>> {
+    fn enter(&self, folder: &Folder) -> rustix::io::Result<Option<(OwnedFd, Stat)>> {
         let follow = if self.filter.follow || folder.depth == 0 {
             OFlags::empty()
         } else {
@@ -270,7 +332,7 @@ impl Walk {
             }
         }
         let is_new = lock(&self.visited).insert(identity);
-        Ok(is_new.then_some((opened, stat.st_dev)))
+        Ok(is_new.then_some((opened, stat)))
     }
 
     /// With `--one-file-system`: it is on another one than any root.
@@ -303,7 +365,7 @@ impl Walk {
         let some = !found.is_empty();
         folder.fill(found);
         if some {
-            (self.sink)(std::slice::from_ref(folder));
+            self.sink.files(std::slice::from_ref(folder));
         }
     }
 
@@ -315,7 +377,8 @@ impl Walk {
 /// A look into one folder.
 struct Look<'a> {
     walk: &'a Walk,
-    /// Or the part of it that is being filled.
+    whole: Arc<Folder>,
+    /// The part of it that is being filled.
     folder: Arc<Folder>,
     ignores: Option<Arc<Ignores>>,
     /// Where somebody asks for it.
@@ -323,19 +386,28 @@ struct Look<'a> {
     found: Found,
     subfolders: Vec<Waiting>,
     behind_links: Vec<Waiting>,
-    device: u64,
+    left_out: u32,
+    end: End,
+    stat: Stat,
 }
 
 impl Look<'_> {
     fn at(&mut self, opened: rustix::fd::BorrowedFd<'_>, name: &CStr, listed: FileType) {
+        if !self.add(opened, name, listed) {
+            self.left_out += 1;
+        }
+    }
+
+    /// False: it does not count.
+    fn add(&mut self, opened: rustix::fd::BorrowedFd<'_>, name: &CStr, listed: FileType) -> bool {
         let bytes = name.to_bytes();
         match listed {
             FileType::Directory => return self.add_folder(bytes, false),
-            FileType::Symlink if !self.walk.filter.follow => return,
+            FileType::Symlink if !self.walk.filter.follow => return false,
             // Before it costs a system call.
-            FileType::RegularFile if !self.counts(bytes, false) => return,
+            FileType::RegularFile if !self.counts(bytes, false) => return false,
             FileType::RegularFile | FileType::Symlink | FileType::Unknown => {}
-            _ => return,
+            _ => return false,
         }
         let follow = match self.walk.filter.follow {
             true => AtFlags::empty(),
@@ -344,17 +416,20 @@ impl Look<'_> {
         let stat = match statat(opened, name, follow) {
             Ok(stat) => stat,
             // A link that leads nowhere, or in a circle.
-            Err(Errno::NOENT | Errno::LOOP) if self.is_link(opened, name, listed) => return,
-            Err(error) => return self.problem(name, error),
+            Err(Errno::NOENT | Errno::LOOP) if self.is_link(opened, name, listed) => return false,
+            Err(error) => {
+                self.problem(name, error);
+                return false;
+            }
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.add_folder(bytes, self.is_link(opened, name, listed)),
             FileType::RegularFile
                 if listed == FileType::RegularFile || self.counts(bytes, false) =>
             {
-                self.add_file(bytes, &stat, self.is_link(opened, name, listed));
+                self.add_file(bytes, &stat, self.is_link(opened, name, listed))
             }
-            _ => {}
+            _ => false,
         }
     }
 
@@ -366,22 +441,24 @@ impl Look<'_> {
                 && statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_link)
     }
 
-    fn add_folder(&mut self, name: &[u8], is_link: bool) {
+    fn add_folder(&mut self, name: &[u8], is_link: bool) -> bool {
         let depth = self.folder.depth as usize + 1;
         let is_too_deep = self.walk.filter.depth.is_some_and(|most| depth >= most);
         if is_too_deep || !self.counts(name, true) {
-            return;
+            return false;
         }
-        let folder = self.walk.folders.add_below(&self.folder, name, self.device);
+        let folder = self.walk.folders.add_below(&self.folder, name, self.stat.st_dev);
         let waiting = Waiting { folder, ignores: self.ignores.clone() };
         if is_link { &mut self.behind_links } else { &mut self.subfolders }.push(waiting);
+        true
     }
 
-    fn add_file(&mut self, name: &[u8], stat: &Stat, is_link: bool) {
+    fn add_file(&mut self, name: &[u8], stat: &Stat, is_link: bool) -> bool {
         // A link, or a file that is mounted on another one, leads elsewhere.
-        let is_elsewhere = stat.st_dev != self.device && self.walk.is_elsewhere(stat);
-        if is_elsewhere || !self.walk.filter.is_size(folders::size(stat)) {
-            return;
+        let is_elsewhere = stat.st_dev != self.stat.st_dev && self.walk.is_elsewhere(stat);
+        let is_never = self.walk.filter.never.contains(&(stat.st_dev, stat.st_ino));
+        if is_elsewhere || is_never || !self.walk.filter.is_size(folders::size(stat)) {
+            return false;
         }
         self.walk.add(&mut self.found, name, stat, is_link);
         if self.found.len() == PART {
@@ -389,6 +466,7 @@ impl Look<'_> {
             let part = std::mem::replace(&mut self.folder, next);
             self.walk.pass_on(&part, std::mem::take(&mut self.found));
         }
+        true
     }
 
     fn counts(&self, name: &[u8], is_folder: bool) -> bool {
@@ -407,12 +485,17 @@ impl Look<'_> {
     }
 
     fn end(self) {
+        let inside = self.subfolders.iter().chain(&self.behind_links);
+        let inside: Vec<Arc<Folder>> = inside.map(|found| Arc::clone(&found.folder)).collect();
+        let inside = Inside { folders: &inside, left_out: self.left_out };
+        self.walk.sink.listed(&self.whole, inside);
         lock(&self.walk.frontier).extend(self.subfolders.into_iter().rev());
         if !self.behind_links.is_empty() {
             let links = self.behind_links.into_iter().map(|link| (link.folder.path(), link));
             lock(&self.walk.behind_links).extend(links);
         }
         self.walk.pass_on(&self.folder, self.found);
+        self.walk.sink.left(&self.whole, self.end);
     }
 }
 

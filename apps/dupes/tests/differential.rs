@@ -42,7 +42,7 @@ fn find(root: &Path, more: &[&str], splitter: Splitter) -> (Vec<Set>, Totals, Li
     let command = cli::parse(args, &mut io::empty());
     let Ok(Command::Find(options)) = command else { panic!("it is a good command line") };
     let live = Live::default();
-    let run = Run::new(*options, splitter, live.clone()).expect("workers start");
+    let run = Run::new(*options, splitter, live.clone(), None).expect("workers start");
     let sets = run.finish().expect("nobody stops it");
     let mut kept = Kept::default();
     let totals = sets.print(&mut kept, &live.stop).expect("nothing is written");

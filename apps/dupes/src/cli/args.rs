@@ -1,5 +1,8 @@
 //! The words, their help, and what each stands for by itself.
 //!
+//! What comments on parts that several commands share is no `///`: clap would take it for the command's
+//! own description.
+//!
 //! Numbers may be negative for clap: then it is told what would be right, not that `-1` is no option.
 
 use std::net::SocketAddr;
@@ -34,6 +37,21 @@ pub(super) struct Args {
 #[derive(Subcommand)]
 pub(super) enum Verb {
     Find(Box<Find>),
+    Scan(Box<Scan>),
+    /// Registers, lists and forgets roots
+    #[command(subcommand)]
+    Roots(Roots),
+    /// Says what the database knows
+    #[command(subcommand)]
+    Report(Report),
+    /// Shows what is in the database, and how the last scans went
+    Status {
+        #[command(flatten)]
+        database: Database,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Prints a script that completes words in a shell
     Completions {
         /// For which shell
@@ -67,6 +85,50 @@ pub(super) struct Find {
     #[arg(long, value_name = "PATH", help_heading = WHERE)]
     pub(super) reference: Vec<PathBuf>,
 
+    #[command(flatten)]
+    pub(super) counting: Counting,
+
+    /// List files that have no duplicate; with --isolate, what only one of the given paths has
+    #[arg(long, help_heading = SETS, conflicts_with_all = ["rf_over", "rf_under"])]
+    pub(super) unique: bool,
+
+    /// List sets of more than N files [default: 1, or 0 with --rf-under]
+    #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_over, allow_negative_numbers = true)]
+    pub(super) rf_over: Option<usize>,
+
+    /// List sets of fewer than N files, single ones too
+    #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_under, allow_negative_numbers = true)]
+    pub(super) rf_under: Option<usize>,
+
+    /// Files below the same given path are no duplicates of each other
+    #[arg(long, help_heading = SETS)]
+    pub(super) isolate: bool,
+
+    /// Hash all files of a set by this [default: compare their bytes, or blake3]
+    ///
+    /// xxh3 is fast and proves nothing: its sets are marked as unverified, and it can't be had with
+    /// --format fdupes, which has no place for that.
+    #[arg(long, help_heading = HOW, value_parser = values::algorithm())]
+    pub(super) hash: Option<Algorithm>,
+
+    /// How sets are printed
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t)]
+    pub(super) format: Format,
+
+    /// End lines of text and fdupes with a zero byte, and don't escape names
+    ///
+    /// Names have control bytes, backslashes and what is not UTF-8 escaped otherwise (\n, \\, \xff),
+    /// so that a line is a name and a terminal shows it. In fdupes one more zero byte ends each set.
+    #[arg(short = '0', long, help_heading = OUTPUT)]
+    pub(super) null: bool,
+
+    #[command(flatten)]
+    pub(super) running: Running,
+}
+
+// Which files count, and how far to go: the same for every command that walks.
+#[derive(clap::Args, Debug, Default)]
+pub(super) struct Counting {
     /// Go on where symbolic links lead
     #[arg(long, help_heading = WHERE)]
     pub(super) follow: bool,
@@ -79,9 +141,9 @@ pub(super) struct Find {
     #[arg(long, value_name = "N", help_heading = WHERE, value_parser = values::depth, allow_negative_numbers = true)]
     pub(super) depth: Option<usize>,
 
-    /// Skip smaller files; with a unit (k, M, G, T) of 1024: 10k, 1M, 2GiB
-    #[arg(long, value_name = "SIZE", help_heading = FILES, default_value = "1", value_parser = size::parse, allow_negative_numbers = true)]
-    pub(super) min_size: u64,
+    /// Skip smaller files; with a unit (k, M, G, T) of 1024: 10k, 1M, 2GiB [default: 1; of scan, 0]
+    #[arg(long, value_name = "SIZE", help_heading = FILES, value_parser = size::parse, allow_negative_numbers = true)]
+    pub(super) min_size: Option<u64>,
 
     /// Skip larger files
     #[arg(long, value_name = "SIZE", help_heading = FILES, value_parser = size::parse, allow_negative_numbers = true)]
@@ -123,30 +185,18 @@ pub(super) struct Find {
     /// Skip what .gitignore and .ignore files say
     #[arg(long, help_heading = FILES)]
     pub(super) ignore_files: bool,
+}
 
-    /// List files that have no duplicate; with --isolate, what only one of the given paths has
-    #[arg(long, help_heading = SETS, conflicts_with_all = ["rf_over", "rf_under"])]
-    pub(super) unique: bool,
+/// Nothing but filters, as they are recorded with a root.
+#[derive(Parser)]
+pub(super) struct FilterWords {
+    #[command(flatten)]
+    pub(super) counting: Counting,
+}
 
-    /// List sets of more than N files [default: 1, or 0 with --rf-under]
-    #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_over, allow_negative_numbers = true)]
-    pub(super) rf_over: Option<usize>,
-
-    /// List sets of fewer than N files, single ones too
-    #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_under, allow_negative_numbers = true)]
-    pub(super) rf_under: Option<usize>,
-
-    /// Files below the same given path are no duplicates of each other
-    #[arg(long, help_heading = SETS)]
-    pub(super) isolate: bool,
-
-    /// Hash all files of a set by this [default: compare their bytes, or blake3]
-    ///
-    /// xxh3 is fast and proves nothing: its sets are marked as unverified, and it can't be had with
-    /// --format fdupes, which has no place for that.
-    #[arg(long, help_heading = HOW, value_parser = values::algorithm())]
-    pub(super) hash: Option<Algorithm>,
-
+// How a command runs that walks.
+#[derive(clap::Args)]
+pub(super) struct Running {
     /// Threads that walk and compare [default: one for each core]
     #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::threads, allow_negative_numbers = true)]
     pub(super) threads: Option<NonZeroUsize>,
@@ -154,17 +204,6 @@ pub(super) struct Find {
     /// Threads that read here and there [default: as many as the disk can use, measured]
     #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::threads, allow_negative_numbers = true)]
     pub(super) io_threads: Option<NonZeroUsize>,
-
-    /// How sets are printed
-    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t)]
-    pub(super) format: Format,
-
-    /// End lines of text and fdupes with a zero byte, and don't escape names
-    ///
-    /// Names have control bytes, backslashes and what is not UTF-8 escaped otherwise (\n, \\, \xff),
-    /// so that a line is a name and a terminal shows it. In fdupes one more zero byte ends each set.
-    #[arg(short = '0', long, help_heading = OUTPUT)]
-    pub(super) null: bool,
 
     /// What is shown on stderr while it runs
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t)]
@@ -176,4 +215,107 @@ pub(super) struct Find {
     /// address must be there in full: 0.0.0.0:9090.
     #[arg(long, value_name = "ADDR", help_heading = OUTPUT, value_parser = values::address)]
     pub(super) metrics: Option<SocketAddr>,
+}
+
+// Where things are kept.
+#[derive(clap::Args)]
+pub(super) struct Database {
+    /// The database [default: dupes/dupes.db in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "FILE", env = "DUPES_DATABASE", help_heading = WHERE)]
+    pub(super) database: Option<PathBuf>,
+}
+
+/// Looks at folders and records what is in them
+///
+/// What is known from an earlier scan is not read again: only files that are new, or that have changed, and
+/// only if another one has the same size. A path that was not scanned before is registered as a
+/// root, with the filters that are given now.
+#[derive(clap::Args)]
+#[command(override_usage = pages::SCAN_USAGE)]
+pub(super) struct Scan {
+    /// What to do (all: look and read; folders: only look; files: read in the folders that are known), then
+    /// the roots; without any, all that are registered
+    #[arg(value_name = "MODE|ROOT")]
+    pub(super) words: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) database: Database,
+
+    #[command(flatten)]
+    pub(super) counting: Counting,
+
+    /// Read everything again, whatever is known
+    #[arg(long, help_heading = HOW)]
+    pub(super) restart: bool,
+
+    /// Use what is known of files on network, FUSE and overlay file systems, too
+    #[arg(long, help_heading = HOW)]
+    pub(super) trust_inodes: bool,
+
+    /// Hash by this from now on; another one than before makes all hashes void [default: blake3]
+    #[arg(long, help_heading = HOW, value_parser = values::proving_algorithm())]
+    pub(super) hash: Option<Algorithm>,
+
+    /// Give up when more than N files or folders could not be read
+    #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::errors, allow_negative_numbers = true)]
+    pub(super) max_errors: Option<u64>,
+
+    #[command(flatten)]
+    pub(super) running: Running,
+
+    /// Print the summary as one JSON object
+    #[arg(long, help_heading = OUTPUT)]
+    pub(super) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Roots {
+    /// Registers a folder, with filters that hold for all scans of it
+    Add {
+        /// The folder
+        path: PathBuf,
+        #[command(flatten)]
+        database: Database,
+        #[command(flatten)]
+        counting: Counting,
+    },
+    /// Lists them
+    List {
+        #[command(flatten)]
+        database: Database,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forgets one, with all that is known of it; nothing on disk is touched
+    Remove {
+        /// As it is listed
+        path: PathBuf,
+        #[command(flatten)]
+        database: Database,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum Report {
+    /// Lists sets of files with the same content, as of the last scans
+    Files {
+        #[command(flatten)]
+        database: Database,
+        /// Only files of at least that size
+        #[arg(long, value_name = "SIZE", default_value = "1", value_parser = size::parse, allow_negative_numbers = true)]
+        min_size: u64,
+        /// How sets are printed
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+        /// The same as --format json
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
+        /// End lines of text and fdupes with a zero byte, and don't escape names
+        #[arg(short = '0', long)]
+        null: bool,
+    },
 }

@@ -13,6 +13,9 @@ use crate::exit::Exit;
 /// Of `find`; clap would say that PATH can be left out.
 pub(super) const USAGE: &str = "dupes find [OPTIONS] PATH...\n       dupes find [OPTIONS] --stdin";
 
+/// Of `scan`; a mode can't be told from a path by clap.
+pub(super) const SCAN_USAGE: &str = "dupes scan [OPTIONS] [all|folders|files] [ROOT]...";
+
 pub(super) const EXAMPLES: [(&str, &str); 7] = [
     ("dupes find ~/Pictures", "What is there twice in a folder?"),
     (

@@ -33,10 +33,21 @@ pub(super) fn rf_under(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn algorithm() -> impl TypedValueParser<Value = Algorithm> {
-    PossibleValuesParser::new(Algorithm::NAMES.map(|(name, _)| name)).map(|chosen| {
-        let named = Algorithm::NAMES.iter().find(|(name, _)| *name == chosen);
-        named.expect("only these names are possible").1
-    })
+    PossibleValuesParser::new(Algorithm::NAMES.map(|(name, _)| name))
+        .map(|chosen| Algorithm::from_name(&chosen).expect("only these names are possible"))
+}
+
+/// Those that prove something: what is stored is claimed by it.
+pub(super) fn proving_algorithm() -> impl TypedValueParser<Value = Algorithm> {
+    let proves = |(_, algorithm): &(&str, Algorithm)| *algorithm != Algorithm::Xxh3;
+    let names: Vec<&str> =
+        Algorithm::NAMES.iter().filter(|row| proves(row)).map(|(name, _)| *name).collect();
+    PossibleValuesParser::new(names)
+        .map(|chosen| Algorithm::from_name(&chosen).expect("only these names are possible"))
+}
+
+pub(super) fn errors(text: &str) -> Result<u64, String> {
+    number(text, 0..=MOST).map(|number| number as u64)
 }
 
 /// A port alone is one that nobody else can reach.

@@ -123,7 +123,7 @@ fn write_link(out: &mut impl Write, (of, path): (&[u8], &[u8])) -> io::Result<()
 fn write_path(out: &mut impl Write, path: &[u8]) -> io::Result<()> {
     match str::from_utf8(path) {
         Ok(path) => write_string(out, path),
-        Err(_) => write!(out, "{{\"bytes\":\"{}\"}}", STANDARD.encode(path)),
+        Err(_) => write!(out, "{{\"bytes\":\"{}\"}}", encoded(path)),
     }
 }
 
@@ -142,6 +142,11 @@ fn write_string(out: &mut impl Write, text: &str) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Base64.
+pub(super) fn encoded(path: &[u8]) -> String {
+    STANDARD.encode(path)
 }
 
 #[cfg(test)]

@@ -1,0 +1,158 @@
+//! What each verb does, from its words to its exit code.
+
+mod find;
+mod report;
+mod roots;
+mod scan;
+mod status;
+
+use std::error::Error;
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate::{Pool, TaskError};
+
+use crate::cli::{Command, Consent, Style};
+use crate::exit::Exit;
+use crate::find::{Live, Pools};
+use crate::metrics::{self, Served};
+use crate::options::{Format, Options};
+use crate::output::{self, Printer, Stdout};
+use crate::problems::Problems;
+use crate::progress::{self, Shown};
+use crate::stop::Stop;
+
+/// Does it.
+pub fn run(command: Command) -> Exit {
+    let done = match command {
+        Command::Find(options) => find::find(*options),
+        Command::Scan(scan) => scan::scan(*scan),
+        Command::AddRoot(database, path, words) => roots::add(&database, &path, &words),
+        Command::ListRoots(database, style) => roots::list(&database, style),
+        Command::RemoveRoot(database, path, consent) => roots::remove(&database, &path, consent),
+        Command::ReportFiles(database, listing) => report::files(&database, listing),
+        Command::Status(database, style) => status::status(&database, style),
+        Command::Print(text) => return print(&text),
+    };
+    done.unwrap_or_else(|error| {
+        say(&format!("dupes: {error}"));
+        Exit::CouldNotRun
+    })
+}
+
+/// All of it to stdout.
+pub fn print(text: &[u8]) -> Exit {
+    match Stdout.write_all(text) {
+        Ok(()) => Exit::Complete,
+        Err(error) => could_not_write(&error),
+    }
+}
+
+/// To stderr, if it is still there.
+pub fn say(text: &str) {
+    progress::say(text);
+}
+
+/// A text for people, or an object for programs.
+fn tell(style: Style, text: &str, object: &serde_json::Value) -> Exit {
+    match style {
+        Style::Text => print(format!("{text}\n").as_bytes()),
+        Style::Json => print(format!("{object}\n").as_bytes()),
+    }
+}
+
+/// What is shown and served while something runs.
+fn watched(
+    options: &Options,
+    live: &Live,
+    pools: &Pools,
+) -> Result<(Shown, Option<Served>), Box<dyn Error>> {
+    let served = options
+        .metrics
+        .map(|address| metrics::serve(address, Arc::clone(pools), Arc::clone(&live.tally)))
+        .transpose()?;
+    if let Some(served) = &served {
+        say(&format!("dupes: metrics on http://{}/metrics", served.addr()));
+    }
+    let shown = progress::start(options.progress, Arc::clone(&live.tally), Arc::clone(pools));
+    Ok((shown, served))
+}
+
+fn tell_problems(problems: &Problems, so: &str) {
+    let (kept, all) = (problems.kept(), problems.count());
+    for problem in &kept {
+        say(&format!("dupes: {problem}"));
+    }
+    let more = all - kept.len() as u64;
+    if more > 0 {
+        say(&format!("dupes: {more} more problems like these are not shown"));
+    }
+    if all > 0 {
+        let what = if all == 1 { "1 problem" } else { &format!("{all} problems") };
+        say(&format!("dupes: {what}: {so}"));
+    }
+}
+
+/// Prints a listing by a worker: whoever reads it may stop in the middle, and then a write never returns.
+/// The end that somebody asks for does not wait for them.
+fn list(
+    format: Format,
+    nul: bool,
+    stop: &Stop,
+    all: impl FnOnce(&mut dyn Printer) -> io::Result<()> + Send + 'static,
+) -> Result<io::Result<()>, Box<dyn Error>> {
+    const LOOK: Duration = Duration::from_millis(20);
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).build()?;
+    let print = move || all(&mut *output::printer(format, nul, Box::new(Stdout)));
+    let mut listing = pool.submit(print).map_err(|refused| refused.to_string())?;
+    loop {
+        match listing.wait_timeout(LOOK) {
+            Some(Ok(printed)) => return Ok(printed),
+            Some(Err(TaskError::Abandoned(_) | TaskError::Cancelled { .. })) => {
+                return Ok(Err(io::ErrorKind::Interrupted.into()));
+            }
+            Some(Err(error)) => return Err(error.into()),
+            None if stop.is_asked() => drop(listing.cancel()), // it has its grace
+            None => {}
+        }
+    }
+}
+
+/// How a run ends whose listing was printed so.
+fn end(printed: io::Result<()>, problems: &Problems, stop: &Stop) -> Exit {
+    match printed {
+        Ok(()) if problems.count() > 0 => Exit::Unread,
+        Ok(()) => Exit::Complete,
+        Err(_) if stop.is_asked() => {
+            say("dupes: interrupted while the listing was printed: it is not complete");
+            Exit::Interrupted
+        }
+        Err(error) => could_not_write(&error),
+    }
+}
+
+/// A listing that nobody wants any more is no failure of ours, but it is not complete.
+fn could_not_write(error: &io::Error) -> Exit {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Exit::ClosedPipe;
+    }
+    say(&format!("dupes: the listing could not be written: {error}"));
+    Exit::CouldNotRun
+}
+
+/// Whether somebody agrees to what can't be taken back. Where there is nobody to ask, the command line
+/// must have said so.
+fn agrees(question: &str, consent: Consent) -> Result<bool, Box<dyn Error>> {
+    if consent == Consent::Given {
+        return Ok(true);
+    }
+    if !io::stdin().is_terminal() {
+        return Err(format!("{question} There is no terminal to ask at: say --yes").into());
+    }
+    say(&format!("{question} [y/N]"));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,29 @@
+//! `dupes report`.
+
+use std::error::Error;
+use std::io;
+use std::path::Path;
+
+use super::{end, list};
+use crate::cli::Listing;
+use crate::exit::Exit;
+use crate::problems::Problems;
+use crate::report;
+use crate::stop::Stop;
+use crate::store::Store;
+
+pub(super) fn files(database: &Path, listing: Listing) -> Result<Exit, Box<dyn Error>> {
+    let stop = Stop::on_signals()?;
+    let store = Store::open(database)?;
+    let asked = stop.clone();
+    let print = move |printer: &mut dyn crate::output::Printer| {
+        report::files(&store, listing.min_size, printer, &asked)
+    };
+    match list(listing.format, listing.nul, &stop, print)? {
+        // Of the database: no write says that.
+        Err(error) if error.kind() == io::ErrorKind::Other => {
+            Err(format!("the listing is not complete: {error}").into())
+        }
+        printed => Ok(end(printed, &Problems::default(), &stop)),
+    }
+}

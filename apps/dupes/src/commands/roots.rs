@@ -1,0 +1,108 @@
+//! `dupes roots`.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{agrees, say, tell};
+use crate::cli::{Consent, Style};
+use crate::escape::escaped;
+use crate::exit::Exit;
+use crate::output::json_path;
+use crate::scan;
+use crate::size::Size;
+use crate::store::Store;
+use crate::store::roots::{Contents, Presence, Root};
+
+pub(super) fn add(database: &Path, path: &Path, words: &[String]) -> Result<Exit, Box<dyn Error>> {
+    let store = Store::open_or_make(database)?;
+    let _lock = store.lock("roots add")?;
+    let root = scan::root(&store, path, words)?;
+    say(&format!("dupes: registered {}", shown(&root)));
+    Ok(Exit::Complete)
+}
+
+pub(super) fn list(database: &Path, style: Style) -> Result<Exit, Box<dyn Error>> {
+    let store = Store::open(database)?;
+    let mut text = String::new();
+    let mut objects = Vec::new();
+    for root in store.roots()? {
+        let contents = store.contents(root.id)?;
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{}", line(&root, &contents));
+        objects.push(object(&root, &contents));
+    }
+    if text.is_empty() {
+        text.push_str("no root is registered yet: dupes scan PATH\n");
+    }
+    Ok(tell(style, text.trim_end(), &json!({ "roots": objects })))
+}
+
+/// For people.
+pub(super) fn line(root: &Root, contents: &Contents) -> String {
+    let Contents { folders, files, bytes, removed, errors } = contents;
+    let mut line = format!("{}: {folders} folders, {files} files, {}", shown(root), Size(*bytes));
+    let mut add = |text: String| {
+        line.push_str(", ");
+        line.push_str(&text);
+    };
+    if *removed > 0 {
+        add(format!("{removed} files gone"));
+    }
+    if *errors > 0 {
+        add(format!("{errors} not read"));
+    }
+    if root.presence() == Presence::Offline {
+        add("offline".into());
+    }
+    if !root.words.is_empty() {
+        add(format!("with {}", root.words.join(" ")));
+    }
+    line
+}
+
+/// For programs.
+pub(super) fn object(root: &Root, contents: &Contents) -> Value {
+    json!({
+        "path": json_path(root.path.as_os_str().as_bytes()),
+        "added": root.added,
+        "online": root.presence() == Presence::Online,
+        "filters": root.words,
+        "folders": contents.folders,
+        "files": contents.files,
+        "bytes": contents.bytes,
+        "removed": contents.removed,
+        "errors": contents.errors,
+    })
+}
+
+pub(super) fn remove(
+    database: &Path,
+    path: &Path,
+    consent: Consent,
+) -> Result<Exit, Box<dyn Error>> {
+    let store = Store::open(database)?;
+    let _lock = store.lock("roots remove")?;
+    // One that is offline has no other path than the one that is recorded.
+    let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
+    let Some(root) = store.root(&whole)? else {
+        let shown = escaped(whole.as_os_str().as_bytes()).to_string();
+        return Err(format!("{shown} is not registered: `dupes roots list` says what is").into());
+    };
+    let files = store.contents(root.id)?.files;
+    let question = format!("Forget {} and what is known of {files} files?", shown(&root));
+    if !agrees(&question, consent)? {
+        say("dupes: nothing was changed");
+        return Ok(Exit::Complete);
+    }
+    store.remove_root(root.id)?;
+    say(&format!("dupes: forgotten: {}; nothing on disk was touched", shown(&root)));
+    Ok(Exit::Complete)
+}
+
+fn shown(root: &Root) -> String {
+    escaped(root.path.as_os_str().as_bytes()).to_string()
+}

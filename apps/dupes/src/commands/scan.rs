@@ -1,0 +1,93 @@
+//! `dupes scan`.
+
+use std::error::Error;
+use std::os::unix::ffi::OsStrExt;
+
+use super::{say, tell, tell_problems, watched};
+use crate::cli::{self, Scan as Asked};
+use crate::escape::escaped;
+use crate::exit::Exit;
+use crate::find::Live;
+use crate::scan::{self, Scan};
+use crate::stop::Stop;
+use crate::store::Store;
+use crate::store::roots::Root;
+use crate::store::scans::State;
+
+pub(super) fn scan(asked: Asked) -> Result<Exit, Box<dyn Error>> {
+    let stop = Stop::on_signals()?;
+    let store = Store::open_or_make(&asked.database)?;
+    let lock = store.lock(&format!("scan {}", asked.request.mode.name()))?;
+    let mut roots = Vec::new();
+    for path in &asked.paths {
+        let root = scan::root(&store, path, &asked.words)?;
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    if asked.paths.is_empty() {
+        roots = store.roots()?;
+    }
+    if roots.is_empty() {
+        return Err("no root is registered yet: dupes scan PATH".into());
+    }
+    let (online, offline) = scan::by_presence(roots);
+    for path in &offline {
+        let path = escaped(path.as_os_str().as_bytes());
+        say(&format!(
+            "dupes: {path}: offline: nothing of it was looked at, and nothing is taken for gone"
+        ));
+    }
+    if online.is_empty() {
+        return Err("there is nowhere to look".into());
+    }
+    let mut exit = if offline.is_empty() { Exit::Complete } else { Exit::Unread };
+    // What counts is the same in one walk.
+    for roots in online.chunk_by(|one, other| one.words == other.words) {
+        match one(&asked, &store, &lock, roots.to_vec(), &stop)? {
+            Exit::Complete => {}
+            Exit::Unread => exit = Exit::Unread,
+            ended => return Ok(ended),
+        }
+    }
+    Ok(exit)
+}
+
+fn one(
+    asked: &Asked,
+    store: &Store,
+    lock: &crate::store::WriteLock,
+    roots: Vec<Root>,
+    stop: &Stop,
+) -> Result<Exit, Box<dyn Error>> {
+    let live = Live { stop: stop.clone(), ..Live::default() };
+    if let Some(most) = asked.max_errors {
+        live.problems.stop_above(most, live.stop.clone());
+    }
+    let filter = cli::recorded_filter(&roots[0].words).map_err(|failure| {
+        format!("the filters of a root can't be used any more: {}", failure.text.trim_end())
+    })?;
+    let scan = Scan::begin(store, lock, asked.request.clone(), roots, filter, live.clone())?;
+    if let Some(killed) = scan.resumes {
+        say(&format!("dupes: scan {killed} was cut off: what it has recorded is used"));
+    }
+    let watched = watched(&asked.request.options, &live, &scan.pools())?;
+    let summary = scan.finish();
+    drop(watched);
+    tell_problems(&live.problems, "what was not read is tried again by the next scan");
+    let summary = summary?;
+    let told = tell(asked.style, &summary.to_string(), &summary.json());
+    Ok(match summary.state {
+        State::Complete => told,
+        State::Unread if told == Exit::Complete => Exit::Unread,
+        State::Unread => told,
+        State::Interrupted => {
+            say("dupes: interrupted: what was found so far is recorded; the same command goes on");
+            Exit::Interrupted
+        }
+        State::Failed | State::Active => {
+            say("dupes: given up: more problems than --max-errors allows");
+            Exit::CouldNotRun
+        }
+    })
+}

@@ -1,0 +1,206 @@
+//! What the database knows of sets, listed as `find` would. It is what the last scans have seen: a hint,
+//! to be looked at again before anybody acts on it.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use rusqlite::{Connection, params};
+
+use crate::digest::{Algorithm, Digest, Verified};
+use crate::folders::join;
+use crate::listing::{Entry, Set, Totals};
+use crate::output::Printer;
+use crate::sharing::Sharing;
+use crate::stop::Stop;
+use crate::store::Store;
+use crate::store::roots::Presence;
+
+/// Contents that more than one name has, the largest first. The index has all of it.
+pub const CONTENTS: &str = "SELECT size, hash FROM files
+    WHERE removed IS NULL AND hash IS NOT NULL AND size >= ?1
+    GROUP BY size, hash HAVING count(*) > 1 ORDER BY size DESC, hash";
+
+/// The names of one.
+const NAMES: &str =
+    "SELECT folder, files.name, ifnull(files.device, folders.device), inode, blocks, links, root
+    FROM files JOIN folders ON folders.id = folder
+    WHERE size = ?1 AND hash = ?2 AND files.removed IS NULL";
+
+/// Prints all sets of files of at least that size.
+pub fn files(
+    store: &Store,
+    min_size: u64,
+    printer: &mut dyn Printer,
+    stop: &Stop,
+) -> io::Result<()> {
+    let failed = |error: crate::store::Error| io::Error::other(error.to_string());
+    let mut totals = Totals::default();
+    let (mut online, mut paths) = (HashMap::new(), HashMap::new());
+    for root in store.roots().map_err(failed)? {
+        let contents = store.contents(root.id).map_err(failed)?;
+        totals.folders += contents.folders;
+        totals.files += contents.files;
+        totals.bytes += contents.bytes;
+        totals.unread += contents.errors;
+        online.insert(root.id, root.presence() == Presence::Online);
+        paths.insert(root.id, root.path.as_os_str().as_bytes().to_vec());
+    }
+    let algorithm = store.setting::<String>("hash").map_err(failed)?;
+    let algorithm = algorithm.and_then(|name| Algorithm::from_name(&name)).unwrap_or_default();
+    let mut report = Report {
+        connection: store.connection(),
+        paths: Paths { connection: store.connection(), roots: paths, known: HashMap::new() },
+        online,
+        sharing: Sharing::default(),
+        devices: HashMap::new(),
+        verified: Verified::by(algorithm),
+        counts_bytes: printer.counts_bytes(),
+    };
+    report.print(min_size, printer, stop, &mut totals)?;
+    printer.end(&totals)
+}
+
+struct Report<'a> {
+    connection: &'a Connection,
+    paths: Paths<'a>,
+    /// Of each root.
+    online: HashMap<i64, bool>,
+    sharing: Sharing,
+    /// Numbers for them, as they come.
+    devices: HashMap<u64, u16>,
+    verified: Verified,
+    counts_bytes: bool,
+}
+
+/// A file that several names may lead to.
+struct Inode {
+    device: u64,
+    blocks: u64,
+    links: u16,
+    paths: Vec<Vec<u8>>,
+    /// At least one of them can be looked at.
+    online: bool,
+}
+
+impl Report<'_> {
+    fn print(
+        &mut self,
+        min_size: u64,
+        printer: &mut dyn Printer,
+        stop: &Stop,
+        totals: &mut Totals,
+    ) -> io::Result<()> {
+        let connection = self.connection;
+        let mut contents = connection.prepare(CONTENTS).map_err(io::Error::other)?;
+        let mut rows = contents.query([min_size.cast_signed()]).map_err(io::Error::other)?;
+        while let Some(row) = rows.next().map_err(io::Error::other)? {
+            if stop.is_asked() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let size = row.get::<_, i64>(0).map_err(io::Error::other)?;
+            let hash = row.get_ref(1).map_err(io::Error::other)?;
+            let hash = hash.as_blob().map_err(io::Error::other)?;
+            let Some(set) = self.set(size, hash).map_err(io::Error::other)? else { continue };
+            let redundant = set.files.len() as u64 - 1;
+            totals.sets += 1;
+            totals.redundant_files += redundant;
+            totals.redundant_bytes += redundant * set.size;
+            totals.reclaimable_bytes += set.reclaimable;
+            printer.set(&set)?;
+        }
+        Ok(())
+    }
+
+    /// None if all of its names lead to one file, or to files that nobody can reach.
+    fn set(&mut self, size: i64, hash: &[u8]) -> rusqlite::Result<Option<Set>> {
+        let mut inodes: HashMap<(u64, u64), Inode> = HashMap::new();
+        let mut names = self.connection.prepare_cached(NAMES)?;
+        let mut rows = names.query(params![size, hash])?;
+        while let Some(row) = rows.next()? {
+            let device = row.get::<_, Option<i64>>(2)?.unwrap_or(0).cast_unsigned();
+            let inode = row.get::<_, i64>(3)?.cast_unsigned();
+            let root = row.get::<_, i64>(6)?;
+            let mut path = self.paths.of(row.get(0)?)?;
+            join(&mut path, row.get_ref(1)?.as_blob()?);
+            let online = self.online.get(&root) == Some(&true);
+            let (blocks, links) = (row.get::<_, i64>(4)?.cast_unsigned(), row.get(5)?);
+            let new = || Inode { device, blocks, links, paths: Vec::new(), online: false };
+            let known = inodes.entry((device, inode)).or_insert_with(new);
+            known.paths.push(path);
+            known.online |= online;
+        }
+        let mut inodes: Vec<Inode> = inodes.into_values().collect();
+        if inodes.len() < 2 || !inodes.iter().any(|inode| inode.online) {
+            return Ok(None);
+        }
+        inodes.iter_mut().for_each(|inode| inode.paths.sort_unstable());
+        inodes.sort_unstable_by(|one, other| one.paths.cmp(&other.paths));
+        // One that can be looked at is kept: a disk in a drawer is no copy to rely on.
+        let victims = inodes.iter().filter(|inode| inode.online).skip(1);
+        let reclaimable = match self.counts_bytes {
+            true => {
+                victims.map(|inode| reclaimable(inode, &mut self.sharing, &mut self.devices)).sum()
+            }
+            false => 0,
+        };
+        let files =
+            inodes.into_iter().map(|inode| Entry { reference: !inode.online, paths: inode.paths });
+        Ok(Some(Set {
+            size: size.cast_unsigned(),
+            digest: Some(Digest::of(hash)),
+            verified: self.verified,
+            files: files.collect(),
+            reclaimable,
+        }))
+    }
+}
+
+/// What comes free if it goes: nothing, if it has a name that we don't know.
+fn reclaimable(inode: &Inode, sharing: &mut Sharing, devices: &mut HashMap<u64, u16>) -> u64 {
+    if usize::from(inode.links) > inode.paths.len() {
+        return 0;
+    }
+    let next = u16::try_from(devices.len()).unwrap_or(u16::MAX);
+    let device = *devices.entry(inode.device).or_insert(next);
+    sharing.own(&inode.paths[0], device, inode.blocks * 512)
+}
+
+/// Puts the paths of folders together.
+struct Paths<'a> {
+    connection: &'a Connection,
+    roots: HashMap<i64, Vec<u8>>,
+    known: HashMap<i64, Vec<u8>>,
+}
+
+/// So many are kept: those of one set mostly lie together.
+const KEPT: usize = 10_000;
+
+impl Paths<'_> {
+    fn of(&mut self, folder: i64) -> rusqlite::Result<Vec<u8>> {
+        if let Some(path) = self.known.get(&folder) {
+            return Ok(path.clone());
+        }
+        let mut names = Vec::new();
+        let mut at = folder;
+        let sql = "SELECT parent, name, root FROM folders WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let root = loop {
+            let row = |row: &rusqlite::Row<'_>| {
+                let name = row.get_ref(1)?.as_blob()?.to_vec();
+                Ok((row.get::<_, Option<i64>>(0)?, name, row.get::<_, i64>(2)?))
+            };
+            let (parent, name, root) = statement.query_row([at], row)?;
+            let Some(parent) = parent else { break root };
+            names.push(name);
+            at = parent;
+        };
+        let mut path = self.roots.get(&root).cloned().unwrap_or_default();
+        names.iter().rev().for_each(|name| join(&mut path, name));
+        if self.known.len() >= KEPT {
+            self.known.clear();
+        }
+        self.known.insert(folder, path.clone());
+        Ok(path)
+    }
+}

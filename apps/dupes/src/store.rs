@@ -1,0 +1,307 @@
+//! The database: what is known of files from one scan to the next.
+//!
+//! `schema.rs` has its tables, `lock.rs` who may write, `rows.rs` what is in them, `recall.rs` what a scan
+//! asks, `write.rs` how what it learned gets there, `roots.rs` and `scans.rs` those two tables.
+
+mod lock;
+pub mod recall;
+pub mod roots;
+pub mod rows;
+pub mod scans;
+mod schema;
+pub mod write;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, DirBuilder};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, params};
+use rustix::fs::{Mode, OFlags};
+
+use crate::digest::Algorithm;
+use crate::escape::escaped;
+use lock::Refusal;
+pub use lock::WriteLock;
+
+/// Names of settings.
+const HASH: &str = "hash";
+const SEED: &str = "sample seed";
+
+/// How long to wait for another process that is in the middle of a transaction.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A database that is open. Clones of its path are opened by those who read beside it.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    connection: Connection,
+}
+
+/// What is wrong with a database.
+#[derive(Debug)]
+pub struct Error {
+    path: PathBuf,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Missing,
+    Unreachable(io::Error),
+    OfSomebodyElse,
+    NotOurs,
+    Newer(i32),
+    Busy(String),
+    Sqlite(rusqlite::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "database {}: ", escaped(self.path.as_os_str().as_bytes()))?;
+        match &self.what {
+            What::Missing => write!(f, "there is none: `dupes scan PATH` makes one"),
+            What::Unreachable(error) => write!(f, "can't be opened: {error}"),
+            What::OfSomebodyElse => write!(
+                f,
+                "belongs to another user, and what it says can't be trusted: use --database FILE"
+            ),
+            What::NotOurs => {
+                write!(f, "is not a database of dupes, and was left as it is: use --database FILE")
+            }
+            What::Newer(version) => write!(
+                f,
+                "has version {version}, this program knows {} at the most: use a newer one",
+                schema::VERSION
+            ),
+            What::Busy(owner) if owner.is_empty() => write!(f, "somebody else is writing to it"),
+            What::Busy(owner) => write!(f, "is being written to by {owner}"),
+            What::Sqlite(error) => self.fmt_sqlite(error, f),
+        }
+    }
+}
+
+impl Error {
+    fn fmt_sqlite(&self, error: &rusqlite::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{error}")?;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                write!(f, ": it is damaged, and was left as it is; move it away to begin a new one")
+            }
+            Some(ErrorCode::DiskFull) => write!(f, ": make room and run it again"),
+            Some(ErrorCode::ReadOnly) => write!(f, ": it can only be read"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Somebody else is writing.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.what, What::Busy(_))
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Where it is if nobody says otherwise. None: there is no home folder.
+pub fn usual_path() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")))?;
+    Some(data.join("dupes/dupes.db"))
+}
+
+impl Store {
+    /// Opens a database; makes one, and the folder for it, if there is none.
+    pub fn open_or_make(path: &Path) -> Result<Store, Error> {
+        make(path).map_err(|error| Error { path: path.into(), what: What::Unreachable(error) })?;
+        Store::open(path)
+    }
+
+    /// Opens a database that is there.
+    pub fn open(path: &Path) -> Result<Store, Error> {
+        let path = whole(path);
+        let failed = |what| Error { path: path.clone(), what };
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(failed(What::Missing));
+            }
+            Err(error) => return Err(failed(What::Unreachable(error))),
+            Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
+                return Err(failed(What::OfSomebodyElse));
+            }
+            Ok(found) if !found.is_file() => return Err(failed(What::NotOurs)),
+            Ok(_) => {}
+        }
+        match prepare(&path) {
+            Ok(connection) => Ok(Store { path, connection }),
+            Err(what) => Err(failed(what)),
+        }
+    }
+
+    /// For one who writes; held as long as it is needed.
+    pub fn lock(&self, why: &str) -> Result<WriteLock, Error> {
+        WriteLock::take(&beside(&self.path, "-lock"), why).map_err(|refusal| {
+            self.failed(match refusal {
+                Refusal::Held(owner) => What::Busy(owner),
+                Refusal::Failed(error) => What::Unreachable(error),
+            })
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For questions.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// What SQLite says, with the path.
+    pub fn wrap<T>(&self, result: rusqlite::Result<T>) -> Result<T, Error> {
+        result.map_err(|error| self.failed(What::Sqlite(error)))
+    }
+
+    fn failed(&self, what: What) -> Error {
+        Error { path: self.path.clone(), what }
+    }
+
+    /// Files that belong to it, which no scan should find: devices and inodes.
+    pub fn own_files(&self) -> Vec<(u64, u64)> {
+        let names = ["", "-wal", "-shm", "-lock", "-journal"].map(|end| beside(&self.path, end));
+        let found = names.iter().filter_map(|path| fs::symlink_metadata(path).ok());
+        found.map(|found| (found.dev(), found.ino())).collect()
+    }
+
+    /// A setting, by its name.
+    pub fn setting<T: FromSql>(&self, name: &str) -> Result<Option<T>, Error> {
+        let sql = "SELECT value FROM settings WHERE name = ?1";
+        self.wrap(self.connection.query_row(sql, [name], |row| row.get(0)).optional())
+    }
+
+    /// Changes a setting.
+    pub fn set(&self, name: &str, value: &dyn ToSql) -> Result<(), Error> {
+        let sql = "INSERT OR REPLACE INTO settings VALUES (?1, ?2)";
+        self.wrap(self.connection.execute(sql, params![name, value]).map(drop))
+    }
+
+    /// The hash function of all hashes in it. Another one than there was: none of them holds any more.
+    pub fn use_algorithm(&self, algorithm: Option<Algorithm>) -> Result<Algorithm, Error> {
+        let stored = self.setting::<String>(HASH)?;
+        let stored = stored.and_then(|name| Algorithm::from_name(&name));
+        let wanted = algorithm.or(stored).unwrap_or_default();
+        if stored != Some(wanted) {
+            let transaction = self.wrap(self.connection.unchecked_transaction())?;
+            self.wrap(self.connection.execute("UPDATE files SET hash = NULL", []))?;
+            self.set(HASH, &wanted.name())?;
+            self.wrap(transaction.commit())?;
+        }
+        Ok(wanted)
+    }
+
+    /// For samples: kept, so that they can be.
+    pub fn seed(&self) -> Result<u64, Error> {
+        if let Some(seed) = self.setting::<i64>(SEED)? {
+            return Ok(seed.cast_unsigned());
+        }
+        let seed = RandomState::new().hash_one(0);
+        self.set(SEED, &seed.cast_signed())?;
+        Ok(seed)
+    }
+
+    /// The index that reports go by, once there is something in it.
+    pub fn make_index(&self) -> Result<(), Error> {
+        self.wrap(schema::make_index(&self.connection))
+    }
+}
+
+/// A path that has no links in it but perhaps the last name: SQLite is told to follow none.
+fn whole(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = fs::canonicalize(folder.unwrap_or(Path::new(".")));
+    match (folder, path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// A file beside it.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(end);
+    name.into()
+}
+
+/// An empty file is an empty database: made here, so that from the beginning nobody else can read it.
+fn make(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::WRONLY;
+    match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(_) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One more connection to a database that was opened before.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    Ok(connection)
+}
+
+fn prepare(path: &Path) -> Result<Connection, What> {
+    let connection = connect(path).map_err(What::Sqlite)?;
+    let number = |name: &str| {
+        connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(What::Sqlite)
+    };
+    let (application, version) = (number("application_id")?, number("user_version")?);
+    // One that was begun and not finished has nothing in it, either.
+    let count = "SELECT count(*) FROM sqlite_schema";
+    let tables = connection.query_row(count, [], |row| row.get::<_, i64>(0));
+    let is_new = tables.map_err(What::Sqlite)? == 0 && application == 0 && version == 0;
+    if !is_new && application != schema::APPLICATION {
+        return Err(What::NotOurs);
+    }
+    if version > schema::VERSION {
+        return Err(What::Newer(version));
+    }
+    if version < schema::VERSION {
+        migrate(&connection, path, if is_new { 0 } else { version }).map_err(What::Sqlite)?;
+    }
+    Ok(connection)
+}
+
+fn migrate(connection: &Connection, path: &Path, version: i32) -> rusqlite::Result<()> {
+    if version > 0 {
+        let copy = beside(path, &format!("-before-{}", schema::VERSION));
+        // One that is there was made by an attempt that failed.
+        let _ = fs::remove_file(&copy);
+        connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()])?;
+    } else {
+        // Before the first page is written: it can't be changed later without copying all.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+    }
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let now: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // Another process may have done it while this one waited.
+    let migrated = if now < schema::VERSION { schema::migrate(connection, now) } else { Ok(()) };
+    connection.execute_batch(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    migrated
+}
+
+/// Seconds since 1970.
+pub fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,308 @@
+//! The one who writes: a pool of one worker with a bounded queue, and a transaction that lasts about a
+//! second.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::{CachedStatement, Connection, params};
+use tidegate::{BuildError, Pool, Shutdown};
+
+use super::connect;
+use super::rows::{FileRow, FolderRow};
+use crate::digest::Digest;
+use crate::stop::Stop;
+
+/// Records that one task writes: some ms of work.
+const BATCH: usize = 2_048;
+/// Batches that wait.
+const QUEUE: usize = 8;
+/// How long what was learned may be lost by a crash.
+const COMMIT_AFTER: Duration = Duration::from_secs(1);
+/// How long the end that somebody asks for waits for what is to be written, and for a write that does
+/// not return: with that of those who read, less than the 5 s that are promised.
+const AT_LAST: Duration = Duration::from_millis(1_200);
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Something to be written.
+#[derive(Debug)]
+pub enum Record {
+    /// A folder that is there: for the first time, or again.
+    Folder {
+        /// Its own number, that of its root, and that of what it lies in.
+        id: i64,
+        /// Of the root.
+        root: i64,
+        /// None for the folder of the root itself.
+        parent: Option<i64>,
+        /// Without what comes before.
+        name: Box<[u8]>,
+    },
+    /// A folder was looked into.
+    Listed(i64, FolderRow),
+    /// A file is there: new, or another one than it was.
+    File(i64, Box<[u8]>, FileRow),
+    /// More is known of a file that was written before.
+    Read(i64, Box<[u8]>, Content),
+    /// A file is gone.
+    FileGone(i64, Box<[u8]>),
+    /// A folder is gone, with all that lies below.
+    FolderGone(i64),
+}
+
+/// What is known of a file's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Content {
+    /// Of beginning, middle and end.
+    pub sample: Option<u64>,
+    /// Of all.
+    pub digest: Option<Digest>,
+    /// Why there is none.
+    pub error: Option<i32>,
+}
+
+/// What was written.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Files that are gone, those below folders that are gone included.
+    pub files_gone: AtomicU64,
+    /// Folders that are gone.
+    pub folders_gone: AtomicU64,
+}
+
+/// Takes records from anybody, in their order.
+#[derive(Debug)]
+pub struct Writer {
+    pool: Pool,
+    collected: Mutex<Collected>,
+    desk: Arc<Desk>,
+}
+
+#[derive(Debug)]
+struct Collected {
+    records: Vec<Record>,
+    since: Instant,
+}
+
+/// What the worker has before it.
+#[derive(Debug)]
+struct Desk {
+    connection: Mutex<Connection>,
+    /// When the transaction was begun.
+    begun: Mutex<Option<Instant>>,
+    failed: Mutex<Option<rusqlite::Error>>,
+    /// Told when nothing more can be written.
+    stop: Stop,
+    written: Written,
+    /// The time that this scan goes by, in s.
+    now: i64,
+}
+
+/// Why there is no writer.
+#[derive(Debug)]
+pub enum CanNotWrite {
+    /// No thread.
+    Build(BuildError),
+    /// No connection.
+    Sqlite(rusqlite::Error),
+}
+
+impl Writer {
+    /// `now` is what things that are gone are gone since.
+    pub fn start(path: &Path, now: i64, stop: Stop) -> Result<Writer, CanNotWrite> {
+        let connection = open(path).map_err(CanNotWrite::Sqlite)?;
+        let pool = Pool::builder("database").workers(1).queue(QUEUE).grace(GRACE).build();
+        Ok(Writer {
+            pool: pool.map_err(CanNotWrite::Build)?,
+            collected: Mutex::new(Collected { records: Vec::new(), since: Instant::now() }),
+            desk: Arc::new(Desk {
+                connection: Mutex::new(connection),
+                begun: Mutex::default(),
+                failed: Mutex::default(),
+                stop,
+                written: Written::default(),
+                now,
+            }),
+        })
+    }
+
+    /// For those who watch.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// So much of it is in the database.
+    pub fn written(&self) -> &Written {
+        &self.desk.written
+    }
+
+    /// Waits while the queue is full.
+    pub fn add(&self, records: impl IntoIterator<Item = Record>) {
+        let mut collected = lock(&self.collected);
+        collected.records.extend(records);
+        let is_late = !collected.records.is_empty() && collected.since.elapsed() >= COMMIT_AFTER;
+        if collected.records.len() >= BATCH || is_late {
+            self.send(&mut collected, is_late);
+        }
+    }
+
+    /// With the lock held: the next batch must not overtake this one.
+    fn send(&self, collected: &mut Collected, commit: bool) {
+        let records = std::mem::take(&mut collected.records);
+        collected.since = Instant::now();
+        let desk = Arc::clone(&self.desk);
+        // Refused only after the end, when nobody is left to add anything.
+        let _ = self.pool.spawn(move || desk.write(&records, commit));
+    }
+
+    /// Writes what is left. After it everything that was added is in the database, or an error says why
+    /// not; if the run is to stop, as much of it as there is time for.
+    pub fn finish(&self) -> rusqlite::Result<()> {
+        self.send(&mut lock(&self.collected), true);
+        let how = match self.desk.stop.is_asked() {
+            true => Shutdown::light().within(AT_LAST),
+            false => Shutdown::light(),
+        };
+        self.pool.shutdown(how).expect("this thread is no worker");
+        lock(&self.desk.failed).take().map_or(Ok(()), Err)
+    }
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect(path)?;
+    // Nothing is lost but the last second if the power fails, and the file stays whole.
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "cache_size", -32_768)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 8_192)?;
+    Ok(connection)
+}
+
+impl Desk {
+    fn write(&self, records: &[Record], commit: bool) {
+        if lock(&self.failed).is_some() {
+            return;
+        }
+        if let Err(error) = self.try_to_write(records, commit) {
+            // What is not committed is undone when the connection closes.
+            *lock(&self.failed) = Some(error);
+            self.stop.ask();
+        }
+    }
+
+    fn try_to_write(&self, records: &[Record], commit: bool) -> rusqlite::Result<()> {
+        let connection = lock(&self.connection);
+        let mut begun = lock(&self.begun);
+        if begun.is_none() {
+            connection.execute_batch("BEGIN IMMEDIATE")?;
+            *begun = Some(Instant::now());
+        }
+        let mut statements = Statements::new(&connection)?;
+        for record in records {
+            statements.write(record, self)?;
+        }
+        drop(statements);
+        if commit || begun.is_some_and(|begun| begun.elapsed() >= COMMIT_AFTER) {
+            connection.execute_batch("COMMIT")?;
+            *begun = None;
+        }
+        Ok(())
+    }
+}
+
+struct Statements<'a> {
+    folder: CachedStatement<'a>,
+    listed: CachedStatement<'a>,
+    file: CachedStatement<'a>,
+    read: CachedStatement<'a>,
+    file_gone: CachedStatement<'a>,
+    files_gone: CachedStatement<'a>,
+    folders_gone: CachedStatement<'a>,
+}
+
+const FOLDER: &str =
+    "INSERT INTO folders (id, root, parent, name, left_out) VALUES (?1, ?2, ?3, ?4, 0)
+    ON CONFLICT (id) DO UPDATE SET removed = NULL";
+const LISTED: &str = "UPDATE folders SET device = ?2, left_out = ?3, error = ?4 WHERE id = ?1";
+const FILE: &str = "INSERT OR REPLACE INTO files (folder, name, device, inode, size, blocks, links,
+    mtime, ctime, racy, sample, hash, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+const READ: &str = "UPDATE files SET sample = ifnull(?3, sample), hash = ?4, error = ?5
+    WHERE folder = ?1 AND name = ?2";
+const FILE_GONE: &str = "UPDATE files SET removed = ?3 WHERE folder = ?1 AND name = ?2";
+const BELOW: &str = "WITH RECURSIVE below (id) AS (VALUES (?1) UNION ALL
+    SELECT folders.id FROM folders JOIN below ON parent = below.id WHERE removed IS NULL) ";
+
+impl<'a> Statements<'a> {
+    fn new(connection: &'a Connection) -> rusqlite::Result<Statements<'a>> {
+        let gone = |table: &str, column: &str| {
+            connection.prepare_cached(&format!(
+                "{BELOW} UPDATE {table} SET removed = ?2 WHERE {column} IN below AND removed IS NULL"
+            ))
+        };
+        Ok(Statements {
+            folder: connection.prepare_cached(FOLDER)?,
+            listed: connection.prepare_cached(LISTED)?,
+            file: connection.prepare_cached(FILE)?,
+            read: connection.prepare_cached(READ)?,
+            file_gone: connection.prepare_cached(FILE_GONE)?,
+            files_gone: gone("files", "folder")?,
+            folders_gone: gone("folders", "id")?,
+        })
+    }
+
+    fn write(&mut self, record: &Record, desk: &Desk) -> rusqlite::Result<()> {
+        match record {
+            Record::Folder { id, root, parent, name } => {
+                self.folder.execute(params![id, root, parent, name])?;
+            }
+            Record::Listed(id, row) => {
+                let device = row.device.map(u64::cast_signed);
+                self.listed.execute(params![id, device, row.left_out, row.error])?;
+            }
+            Record::File(folder, name, row) => self.write_file(*folder, name, row)?,
+            Record::Read(folder, name, content) => {
+                let (sample, hash) = (content.sample.map(u64::cast_signed), hash(&content.digest));
+                self.read.execute(params![folder, name, sample, hash, content.error])?;
+            }
+            Record::FileGone(folder, name) => {
+                let gone = self.file_gone.execute(params![folder, name, desk.now])?;
+                desk.written.files_gone.fetch_add(gone as u64, Relaxed);
+            }
+            Record::FolderGone(id) => {
+                // The files first: they are found by folders that are still there.
+                let files = self.files_gone.execute(params![id, desk.now])?;
+                let folders = self.folders_gone.execute(params![id, desk.now])?;
+                desk.written.files_gone.fetch_add(files as u64, Relaxed);
+                desk.written.folders_gone.fetch_add(folders as u64, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_file(&mut self, folder: i64, name: &[u8], row: &FileRow) -> rusqlite::Result<()> {
+        self.file.execute(params![
+            folder,
+            name,
+            row.device.map(u64::cast_signed),
+            row.inode.cast_signed(),
+            row.size.cast_signed(),
+            row.blocks.cast_signed(),
+            row.links,
+            row.mtime,
+            row.ctime,
+            row.racy,
+            row.sample.map(u64::cast_signed),
+            hash(&row.digest),
+            row.error,
+        ])?;
+        Ok(())
+    }
+}
+
+fn hash(digest: &Option<Digest>) -> Option<&[u8]> {
+    digest.as_ref().map(Digest::as_bytes)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
