@@ -3,14 +3,16 @@
 //! A class is worked on by one task at a time. Who comes meanwhile waits in it, and is compared
 //! with one file of each set that was found.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate::Pool;
 
 use crate::compare::{self, Ranges, compare};
 use crate::digest::{Algorithm, Digest, Verified};
-use crate::folders::FileId;
-use crate::hashing::hash;
+use crate::folders::{FileId, Folders};
+use crate::hashing::{self, hash};
 use crate::read::{Finder, Opened, Unread};
 use crate::stop::Stop;
 use crate::tally::Tally;
@@ -47,16 +49,18 @@ pub struct Work<'a> {
     pub pool: &'a Pool,
     /// A hash that every set must have.
     pub hash: Option<Algorithm>,
-    /// Finds files.
-    pub finder: Finder<'a>,
+    /// Where files are.
+    pub folders: &'a Folders,
+    /// Names may be links.
+    pub follow: bool,
     /// Whether to stop.
     pub stop: &'a Stop,
     /// What is counted.
     pub tally: &'a Tally,
     /// Who hears of files that could not be read.
-    pub unread: &'a dyn Fn(FileId, Unread),
+    pub unread: &'a (dyn Fn(FileId, Unread) + Sync),
     /// And of hashes.
-    pub hashed: &'a dyn Fn(FileId, Digest),
+    pub hashed: &'a (dyn Fn(FileId, Digest) + Sync),
 }
 
 impl std::fmt::Debug for Work<'_> {
@@ -90,7 +94,7 @@ impl Class {
     }
 
     /// Reads those that wait, until there are none.
-    pub fn work(&self, work: &mut Work<'_>) {
+    pub fn work(&self, work: &Work<'_>) {
         loop {
             let (mut kin, waiting) = {
                 let mut state = self.state();
@@ -98,7 +102,7 @@ impl Class {
                     state.is_minded = false;
                     return;
                 }
-                (state.kin.clone(), std::mem::take(&mut state.waiting))
+                (std::mem::take(&mut state.kin), std::mem::take(&mut state.waiting))
             };
             let count = kin.len() + waiting.len();
             let is_hashed = kin.iter().any(|kin| kin.digest.is_some());
@@ -120,13 +124,14 @@ impl Class {
     }
 
     /// Gives back those that must be compared again, because whom they were compared with is gone.
-    fn compare(&self, kin: &mut Vec<Kin>, new: Vec<FileId>, work: &mut Work<'_>) -> Vec<FileId> {
+    fn compare(&self, kin: &mut Vec<Kin>, new: Vec<FileId>, work: &Work<'_>) -> Vec<FileId> {
         let known = kin.len();
         let all: Vec<FileId> = kin.iter().map(|kin| kin.files[0]).chain(new).collect();
         let (mut ids, mut files) = (Vec::new(), Vec::new());
+        let mut finder = Finder::new(work.folders, work.follow);
         let mut lost = false;
         for (at, id) in all.iter().enumerate() {
-            match work.finder.target(*id).open() {
+            match finder.target(*id).open() {
                 Ok(file) => {
                     ids.push(at);
                     files.push(file);
@@ -138,11 +143,19 @@ impl Class {
             }
         }
         let shared = ByPool { pool: work.pool, stop: work.stop };
-        let on_read = |bytes| Tally::add(&work.tally.read_bytes_done, bytes);
+        let read = AtomicU64::new(0);
+        let on_read = |bytes| {
+            read.fetch_add(bytes, Relaxed);
+            Tally::add(&work.tally.read_bytes_done, bytes);
+        };
         let labels = compare(&files, self.size, &shared, work.stop, &on_read);
         if work.stop.is_asked() {
             return Vec::new();
         }
+        // Files that differ early are not read to their end.
+        let wanted = (all.len() - known) as u64 * self.size;
+        let spared = wanted.saturating_sub(read.into_inner());
+        Tally::add(&work.tally.read_bytes_spared, spared);
         let mut equal: Vec<Vec<usize>> = vec![Vec::new(); labels.len()];
         for (at, label) in ids.iter().zip(labels) {
             match label {
@@ -174,7 +187,7 @@ impl Class {
         Vec::new()
     }
 
-    fn hash(&self, kin: &mut Vec<Kin>, new: Vec<FileId>, work: &mut Work<'_>) {
+    fn hash(&self, kin: &mut Vec<Kin>, new: Vec<FileId>, work: &Work<'_>) {
         let algorithm = work.hash.unwrap_or_default();
         // Those that were compared so far need a hash as well: that of one of them.
         for kin in kin.iter_mut().filter(|kin| kin.digest.is_none()) {
@@ -189,25 +202,55 @@ impl Class {
                 }
             }
         }
-        for file in new {
-            let Some(digest) = self.digest(file, algorithm, work) else { continue };
-            Tally::add(&work.tally.reads_done, 1);
-            let known = kin.iter_mut().find(|kin| kin.digest == Some(digest));
-            match known {
-                Some(kin) => kin.files.push(file),
-                None => kin.push(Kin {
-                    files: vec![file],
-                    digest: Some(digest),
-                    verified: Verified::by(algorithm),
-                }),
+        let of = |(at, kin): (usize, &Kin)| Some((kin.digest?, at));
+        let mut places: HashMap<Digest, usize> = kin.iter().enumerate().filter_map(of).collect();
+        for (file, digest) in self.digests(new, algorithm, work) {
+            let at = *places.entry(digest).or_insert(kin.len());
+            if at == kin.len() {
+                let verified = Verified::by(algorithm);
+                kin.push(Kin { files: Vec::new(), digest: Some(digest), verified });
             }
+            kin[at].files.push(file);
         }
     }
 
-    fn digest(&self, file: FileId, algorithm: Algorithm, work: &mut Work<'_>) -> Option<Digest> {
+    /// Of those that could be read. A file that can't be shared out, or is too small for that, has a
+    /// worker for itself, and its neighbours have others.
+    fn digests(
+        &self,
+        files: Vec<FileId>,
+        algorithm: Algorithm,
+        work: &Work<'_>,
+    ) -> Vec<(FileId, Digest)> {
+        let is_shared = hashing::can_share(self.size, algorithm);
+        let mut all = Vec::with_capacity(files.len());
+        for portion in files.chunks(if is_shared { 1 } else { PORTION as usize }) {
+            if work.stop.is_asked() {
+                break;
+            }
+            let one = |file: &FileId| self.digest(*file, algorithm, work);
+            let digests = match portion {
+                [file] => vec![one(file)],
+                several => match work.pool.map_slice(several, one) {
+                    Ok(digests) => digests,
+                    Err(error) => {
+                        assert!(work.stop.is_asked(), "files were not hashed: {error}");
+                        break;
+                    }
+                },
+            };
+            Tally::add(&work.tally.reads_done, portion.len() as u64);
+            let digests = portion.iter().zip(digests);
+            all.extend(digests.filter_map(|(file, digest)| Some((*file, digest?))));
+        }
+        all
+    }
+
+    fn digest(&self, file: FileId, algorithm: Algorithm, work: &Work<'_>) -> Option<Digest> {
         let shared = ByPool { pool: work.pool, stop: work.stop };
         let on_read = |bytes| Tally::add(&work.tally.read_bytes_done, bytes);
-        let opened: Result<Opened, Unread> = work.finder.target(file).open();
+        let opened: Result<Opened, Unread> =
+            Finder::new(work.folders, work.follow).target(file).open();
         let digest = opened
             .and_then(|opened| hash(&opened, self.size, algorithm, &shared, work.stop, &on_read));
         match digest {
@@ -228,7 +271,7 @@ fn remove_known(kin: &mut [Kin], at: usize, known: usize) -> bool {
     at < known
 }
 
-/// Ranges that are shared out at a time. In between, workers that have helped look whether another
+/// Ranges, or files, that are shared out at a time. In between, workers that have helped look whether another
 /// class waits: a pair of huge files holds up nobody for long.
 const PORTION: u64 = 16;
 
@@ -261,14 +304,15 @@ impl Ranges for ByPool<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::collections::HashSet;
     use std::fs;
     use std::path::Path;
+    use std::sync::Condvar;
+    use std::time::Duration;
 
     use tidegate::Shutdown;
 
     use super::*;
-    use crate::folders::Folders;
     use crate::read::seen;
 
     const SIZE: usize = 200_000;
@@ -277,7 +321,7 @@ mod tests {
         dir: tempfile::TempDir,
         folders: Folders,
         files: Vec<FileId>,
-        unread: RefCell<Vec<(FileId, Unread)>>,
+        unread: Mutex<Vec<(FileId, Unread)>>,
     }
 
     /// Files of one size, each filled with its letter.
@@ -289,7 +333,7 @@ mod tests {
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let (folders, files) = seen::files(dir.path(), &names);
-        Bench { dir, folders, files, unread: RefCell::default() }
+        Bench { dir, folders, files, unread: Mutex::default() }
     }
 
     impl Bench {
@@ -299,13 +343,14 @@ mod tests {
 
         fn work(&self, class: &Class, hash: Option<Algorithm>) {
             let pool = Pool::builder("class").workers(2).build().unwrap();
-            class.work(&mut Work {
+            class.work(&Work {
                 pool: &pool,
                 hash,
-                finder: Finder::new(&self.folders, false),
+                folders: &self.folders,
+                follow: false,
                 stop: &Stop::new(),
                 tally: &Tally::default(),
-                unread: &|file, why| self.unread.borrow_mut().push((file, why)),
+                unread: &|file, why| self.unread.lock().unwrap().push((file, why)),
                 hashed: &|_, _| (),
             });
             pool.shutdown(Shutdown::default()).unwrap();
@@ -344,7 +389,7 @@ mod tests {
                 bench.work(&class, hash);
             }
             assert_eq!(bench.sets(&class), [vec![0, 2, 3], vec![1, 4]], "{hash:?}");
-            assert!(bench.unread.borrow().is_empty());
+            assert!(bench.unread.lock().unwrap().is_empty());
         }
     }
 
@@ -357,7 +402,7 @@ mod tests {
         class.add(bench.files[2]);
         bench.work(&class, None);
         assert_eq!(bench.sets(&class), [[1, 2]]);
-        assert_eq!(bench.unread.borrow().len(), 1);
+        assert_eq!(bench.unread.lock().unwrap().len(), 1);
     }
 
     #[test]
@@ -370,6 +415,36 @@ mod tests {
         bench.work(&class, None);
         assert_eq!(bench.sets(&class), [vec![0, 1, 2, 3, 4, 6, 7, 8, 9, 10], vec![5, 11]]);
         assert!(class.kin().iter().all(|kin| kin.verified == Verified::by(Algorithm::Blake3)));
+    }
+
+    /// The first to have hashed one waits for another: alone it would never come to an end.
+    #[test]
+    fn several_files_are_hashed_at_a_time() {
+        let bench = bench("aaaaaaaaaaaa");
+        for hash in [None, Some(Algorithm::Sha256)] {
+            let class = Class::of(SIZE as u64, bench.files.clone());
+            let (threads, changed) = (Mutex::new(HashSet::new()), Condvar::new());
+            let pool = Pool::builder("class").workers(2).build().unwrap();
+            class.work(&Work {
+                pool: &pool,
+                hash,
+                folders: &bench.folders,
+                follow: false,
+                stop: &Stop::new(),
+                tally: &Tally::default(),
+                unread: &|file, why| panic!("{file:?}: {why:?}"),
+                hashed: &|_, _| {
+                    let mut threads = threads.lock().unwrap();
+                    threads.insert(std::thread::current().id());
+                    changed.notify_all();
+                    let limit = Duration::from_secs(30);
+                    let met = changed.wait_timeout_while(threads, limit, |met| met.len() < 2);
+                    assert!(!met.unwrap().1.timed_out(), "nobody else hashes");
+                },
+            });
+            pool.shutdown(Shutdown::default()).unwrap();
+            assert_eq!(bench.sets(&class).concat().len(), 12);
+        }
     }
 
     /// After it was opened nobody looks at it before the end: the last look must see it.

@@ -1,6 +1,7 @@
 //! The command line: words in, [`Options`] that can't be wrong out. Nothing is checked again later.
 
 mod args;
+mod dates;
 mod pages;
 mod patterns;
 mod stdin;
@@ -20,7 +21,9 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
-use self::args::{Args, Counting, Database, FilterWords, Find, Report, Roots, Running, Verb};
+use self::args::{
+    Args, Counting, Database, FilterWords, Find, Refresh, Report, Roots, Running, Verb,
+};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
 use crate::exit::Exit;
@@ -44,6 +47,10 @@ pub enum Command {
     RemoveRoot(PathBuf, PathBuf, Consent),
     /// List sets that are recorded.
     ReportFiles(PathBuf, Listing),
+    /// Forget what has been gone since before that time.
+    Purge(PathBuf, i64, Consent),
+    /// Look whether the database is in order, and perhaps put it in order.
+    Verify(PathBuf, Remedy),
     /// Say how things are.
     Status(PathBuf, Style),
     /// Print this to stdout: a page or a script that was asked for.
@@ -87,6 +94,15 @@ pub enum Style {
     Json,
 }
 
+/// What is done about faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// They are told.
+    Tell,
+    /// They are put in order.
+    Repair,
+}
+
 /// Whether something that can't be taken back may be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
@@ -116,6 +132,7 @@ pub fn parse(
     let matches = Args::command().try_get_matches_from(args)?;
     let args = Args::from_arg_matches(&matches)?;
     let style = |json| if json { Style::Json } else { Style::Text };
+    let consent = |yes| if yes { Consent::Given } else { Consent::Asked };
     Ok(match args.verb {
         Verb::Find(find) => Command::Find(Box::new(options(*find, stdin)?)),
         Verb::Scan(scan) => {
@@ -132,8 +149,17 @@ pub fn parse(
             Command::ListRoots(place(database)?, style(json))
         }
         Verb::Roots(Roots::Remove { path, database, yes }) => {
-            let consent = if yes { Consent::Given } else { Consent::Asked };
-            Command::RemoveRoot(place(database)?, path, consent)
+            Command::RemoveRoot(place(database)?, path, consent(yes))
+        }
+        Verb::Refresh(refresh) => Command::Scan(Box::new(refresh_of(*refresh)?)),
+        Verb::Purge { database, before, yes } => {
+            // All that is gone by now.
+            let before = before.unwrap_or_else(|| store::now().saturating_add(1));
+            Command::Purge(place(database)?, before, consent(yes))
+        }
+        Verb::Verify { database, repair } => {
+            let remedy = if repair { Remedy::Repair } else { Remedy::Tell };
+            Command::Verify(place(database)?, remedy)
         }
         Verb::Report(Report::Files { database, min_size, format, json, null }) => {
             let format = if json { Format::Json } else { format };
@@ -192,27 +218,12 @@ fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
     if mode.is_some() {
         paths.remove(0);
     }
-    let Running { threads, io_threads, progress, metrics } = scan.running;
-    let options = Options {
-        roots: Vec::new(),
-        filter: filter_of(scan.counting, ALL_SIZES)?,
-        hash: scan.hash,
-        threads,
-        io_threads,
-        isolate: false,
-        copies: 2..=usize::MAX,
-        format: Format::default(),
-        nul: false,
-        progress,
-        metrics,
-    };
+    filter_of(scan.counting, ALL_SIZES)?; // it will be read from its words
     let request = Request {
-        mode: mode.copied().unwrap_or(Mode::All),
         hash: scan.hash,
         restart: scan.restart,
         trust_inodes: scan.trust_inodes,
-        now: SystemTime::now(),
-        options,
+        ..request(mode.copied().unwrap_or(Mode::All), scan.running)?
     };
     if paths.is_empty() && !words.is_empty() {
         return Err(contradiction(format!(
@@ -228,6 +239,37 @@ fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
         max_errors: scan.max_errors,
         style: if scan.json { Style::Json } else { Style::Text },
     })
+}
+
+fn refresh_of(refresh: Refresh) -> Result<Scan, Failure> {
+    Ok(Scan {
+        database: place(refresh.database)?,
+        paths: refresh.roots,
+        words: Vec::new(),
+        request: request(Mode::Refresh, refresh.running)?,
+        max_errors: None,
+        style: if refresh.json { Style::Json } else { Style::Text },
+    })
+}
+
+/// With nothing special. What counts comes with each root.
+fn request(mode: Mode, running: Running) -> Result<Request, Failure> {
+    let Running { threads, io_threads, progress, metrics } = running;
+    let options = Options {
+        roots: Vec::new(),
+        filter: filter_of(Counting::default(), ALL_SIZES)?,
+        hash: None,
+        threads,
+        io_threads,
+        isolate: false,
+        copies: 2..=usize::MAX,
+        format: Format::default(),
+        nul: false,
+        progress,
+        metrics,
+    };
+    let now = SystemTime::now();
+    Ok(Request { mode, hash: None, restart: false, trust_inodes: false, now, options })
 }
 
 /// Those that can be asked for.
@@ -299,7 +341,8 @@ fn sizes(least: u64, most: Option<u64>) -> Result<RangeInclusive<u64>, Failure> 
     let most = most.unwrap_or(u64::MAX);
     if least > most {
         return Err(contradiction(format!(
-            "no file fits: --min-size ({least} bytes) is above --max-size ({most} bytes)"
+            "no file fits: --min-size ({least} bytes) is above --max-size ({most} bytes); \
+             without --min-size it is 1"
         )));
     }
     Ok(least..=most)

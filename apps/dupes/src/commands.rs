@@ -5,6 +5,7 @@ mod report;
 mod roots;
 mod scan;
 mod status;
+mod upkeep;
 
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -32,6 +33,8 @@ pub fn run(command: Command) -> Exit {
         Command::ListRoots(database, style) => roots::list(&database, style),
         Command::RemoveRoot(database, path, consent) => roots::remove(&database, &path, consent),
         Command::ReportFiles(database, listing) => report::files(&database, listing),
+        Command::Purge(database, before, consent) => upkeep::purge(&database, before, consent),
+        Command::Verify(database, remedy) => upkeep::verify(&database, remedy),
         Command::Status(database, style) => status::status(&database, style),
         Command::Print(text) => return print(&text),
     };
@@ -39,6 +42,13 @@ pub fn run(command: Command) -> Exit {
         say(&format!("dupes: {error}"));
         Exit::CouldNotRun
     })
+}
+
+/// Whether to end early, by signals; whatever is said does not hold that up.
+fn stop_on_signals() -> io::Result<Stop> {
+    let stop = Stop::on_signals()?;
+    progress::heed(&stop);
+    Ok(stop)
 }
 
 /// All of it to stdout.
@@ -80,17 +90,11 @@ fn watched(
 }
 
 fn tell_problems(problems: &Problems, so: &str) {
-    let (kept, all) = (problems.kept(), problems.count());
-    for problem in &kept {
-        say(&format!("dupes: {problem}"));
-    }
-    let more = all - kept.len() as u64;
-    if more > 0 {
-        say(&format!("dupes: {more} more problems like these are not shown"));
-    }
-    if all > 0 {
-        let what = if all == 1 { "1 problem" } else { &format!("{all} problems") };
-        say(&format!("dupes: {what}: {so}"));
+    problems.tell_the_rest();
+    match problems.count() {
+        0 => {}
+        1 => say(&format!("dupes: 1 problem: {so}")),
+        all => say(&format!("dupes: {all} problems: {so}")),
     }
 }
 

@@ -148,7 +148,9 @@ fn read_rules(folder: BorrowedFd<'_>, name: &CStr) -> Result<Option<Gitignore>, 
     let mut text = Vec::new();
     std::fs::File::from(opened).take(LONGEST).read_to_end(&mut text).map_err(|_| Unreadable)?;
     let mut builder = GitignoreBuilder::new("");
-    for line in String::from_utf8_lossy(&text).lines() {
+    // Patterns that are not UTF-8 can't be obeyed, and are said not to be.
+    let text = std::str::from_utf8(&text).map_err(|_| Unreadable)?;
+    for line in text.strip_prefix('\u{feff}').unwrap_or(text).lines() {
         builder.add_line(None, line).map_err(|_| Unreadable)?;
     }
     builder.build().map(Some).map_err(|_| Unreadable)

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::error::Error;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -72,6 +73,7 @@ pub struct Run {
     /// Files with several names, by device and inode, and their further names.
     inodes: Mutex<HashMap<(u16, u64), FileId>>,
     names: Mutex<Vec<(FileId, FileId)>>,
+    gives_files: AtomicBool,
     contents: Contents,
     /// Where what is learned goes, instead of into sets.
     memory: Option<Arc<dyn Memory>>,
@@ -143,6 +145,7 @@ impl Run {
             samples: Mutex::default(),
             inodes: Mutex::default(),
             names: Mutex::default(),
+            gives_files: AtomicBool::new(false),
             contents: Contents::default(),
             memory: memory.clone(),
             classes: Mutex::default(),
@@ -223,11 +226,13 @@ impl Run {
     }
 
     /// False: it is to stop.
-    fn wait(&self, pool: &Pool) -> bool {
+    fn wait(self: &Arc<Run>, pool: &Pool) -> bool {
         while !self.live.stop.is_asked() {
             if pool.wait_idle_timeout(LOOK).expect("this thread is no worker") {
                 return true;
             }
+            // Whoever reads does so after each batch; there may be none for long.
+            self.mind_classes(false);
         }
         false
     }
@@ -318,8 +323,10 @@ impl Run {
     /// Without further names of files that were seen before.
     fn new_files(&self, folder: &Folder) -> Vec<FileId> {
         let all = (0..folder.len()).map(|entry| FileId { folder: folder.number, entry });
-        // A symbolic link that is followed is a further name that the file does not count.
-        let has_one = |seen: &Seen| seen.links() <= 1 && !self.options.filter.follow;
+        // A symbolic link that is followed is a further name that the file does not count, and one
+        // that was given may also be found.
+        let is_simple = !self.options.filter.follow && !self.gives_files(folder);
+        let has_one = |seen: &Seen| seen.links() <= 1 && is_simple;
         if (0..folder.len()).all(|entry| has_one(folder.seen(entry))) {
             return all.collect();
         }
@@ -334,6 +341,8 @@ impl Run {
                     none.insert(*file);
                     true
                 }
+                // A file that is new under an old number is another one.
+                Entry::Occupied(first) if !self.is_same(*first.get(), seen) => true,
                 Entry::Occupied(first) => {
                     match &self.memory {
                         Some(memory) => memory.another_name(*first.get(), *file),
@@ -344,6 +353,20 @@ impl Run {
             }
         })
         .collect()
+    }
+
+    fn is_same(&self, file: FileId, other: &Seen) -> bool {
+        let folder = self.folders.folder(file.folder);
+        let seen = folder.seen(file.entry);
+        (seen.size, seen.mtime, seen.ctime) == (other.size, other.mtime, other.ctime)
+    }
+
+    /// Whether single files were given. They come before anything that is found.
+    fn gives_files(&self, folder: &Folder) -> bool {
+        if folder.is_given_file {
+            self.gives_files.store(true, Relaxed);
+        }
+        self.gives_files.load(Relaxed)
     }
 
     /// In batches, each of which is a task. Waits while there is no room.
@@ -393,16 +416,16 @@ impl Run {
             let target = finder.target(*file);
             let size = target.seen.size;
             let end = if size <= WHOLE {
-                bytes += size;
                 let digest = target.whole(|bytes| algorithm.digest(bytes));
-                digest.map(|digest| match self.memory {
+                digest.inspect(|_| bytes += size).map(|digest| match self.memory {
                     None => self.contents.add(&digest, *file),
                     Some(_) => learned.push((*file, Learned::Digest(digest))),
                 })
             } else {
-                bytes += SAMPLED;
                 let sample = target.samples(|bytes| self.splitter.value(bytes));
-                sample.map(|sample| samples.push(((size, sample), *file)))
+                sample
+                    .inspect(|_| bytes += SAMPLED)
+                    .map(|sample| samples.push(((size, sample), *file)))
             };
             if let Err(why) = end {
                 self.unread(*file, why);
@@ -517,10 +540,11 @@ impl Run {
     }
 
     fn read_to_the_end(&self, class: &Class) {
-        class.work(&mut Work {
+        class.work(&Work {
             pool: &self.sequential,
             hash: self.options.hash,
-            finder: Finder::new(&self.folders, self.options.filter.follow),
+            folders: &self.folders,
+            follow: self.options.filter.follow,
             stop: &self.live.stop,
             tally: &self.live.tally,
             unread: &|file, why| {

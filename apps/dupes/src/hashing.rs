@@ -20,6 +20,11 @@ const RANGE: u64 = 16 << 20;
 /// Ranges that are handed out at a time.
 const PORTION: u64 = 16;
 
+/// Whether several workers can hash one file of that size.
+pub fn can_share(size: u64, algorithm: Algorithm) -> bool {
+    algorithm == Algorithm::Blake3 && size > RANGE
+}
+
 /// The hash of all bytes of a file of that size; None if the run is to stop.
 pub fn hash(
     file: &Opened,
@@ -30,7 +35,7 @@ pub fn hash(
     on_read: &(dyn Fn(u64) + Sync),
 ) -> Result<Option<Digest>, Unread> {
     let reading = Reading { file, stop, on_read };
-    let digest = if algorithm == Algorithm::Blake3 && size > RANGE {
+    let digest = if can_share(size, algorithm) {
         reading.in_ranges(size, ranges)?
     } else {
         let mut hasher = Hasher::new(algorithm);

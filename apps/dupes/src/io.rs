@@ -120,7 +120,8 @@ fn busy() -> Option<Duration> {
         let text = std::str::from_utf8(&text[..len]).ok()?;
         let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
         let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        Some(Duration::from_nanos(ran.saturating_add(waited)))
+        // A kernel that does not count says so by zeros.
+        (ran > 0).then(|| Duration::from_nanos(ran.saturating_add(waited)))
     })
 }
 

@@ -35,8 +35,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// An error names the address.
 pub fn serve(addr: SocketAddr, pools: Pools, tally: Arc<Tally>) -> io::Result<Served> {
-    open(addr, pools, tally)
-        .map_err(|error| io::Error::new(error.kind(), format!("metrics on {addr}: {error}")))
+    open(addr, pools, tally).map_err(|error| {
+        io::Error::new(error.kind(), format!("can't serve metrics on {addr}: {error}"))
+    })
 }
 
 fn open(addr: SocketAddr, pools: Pools, tally: Arc<Tally>) -> io::Result<Served> {

@@ -16,6 +16,10 @@ mod text;
 
 use std::io::{self, BufWriter, Write};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+
 use crate::listing::{Set, Totals};
 use crate::options::Format;
 
@@ -50,9 +54,27 @@ pub fn printer<'a>(format: Format, nul: bool, out: Box<dyn Write + 'a>) -> Box<d
 #[derive(Debug)]
 pub struct Stdout;
 
+impl AsFd for Stdout {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        rustix::stdio::stdout()
+    }
+}
+
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
+        loop {
+            match rustix::io::write(rustix::stdio::stdout(), bytes) {
+                // Whoever has made it so would not lose a part of it.
+                Err(Errno::AGAIN) => {
+                    let mut stdout = [PollFd::new(&Stdout, PollFlags::OUT)];
+                    poll(&mut stdout, None).map(drop).or_else(|error| match error {
+                        Errno::INTR => Ok(()),
+                        error => Err(error),
+                    })?;
+                }
+                written => return Ok(written?),
+            }
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

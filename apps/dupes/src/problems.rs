@@ -7,10 +7,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use rustix::io::Errno;
 
 use crate::escape::escaped;
+use crate::progress::say;
 use crate::stop::Stop;
 use crate::tally::Tally;
 
-/// So many are kept to be told; the others are only counted.
+/// So many are kept, to be told in order at the end. When there are more, they are told meanwhile.
 const KEPT: usize = 10_000;
 
 /// What happened.
@@ -20,6 +21,8 @@ pub enum Kind {
     Root(i32),
     /// A root is neither a folder nor a regular file.
     Special,
+    /// A root is the same folder as one that is given with `--reference`.
+    Both,
     /// A folder could not be looked into: the error of the system.
     Folder(i32),
     /// A file could not be looked at, opened or read.
@@ -46,6 +49,7 @@ impl fmt::Display for Problem {
         match self.kind {
             Kind::Root(code) => write!(f, "{path}: can't look there: {}", why(code)),
             Kind::Special => write!(f, "{path}: neither a folder nor a file"),
+            Kind::Both => write!(f, "{path}: given with --reference, too: taken for that"),
             Kind::Folder(code) => write!(f, "{path}: folder not read: {}", why(code)),
             Kind::File(code) => write!(f, "{path}: file not read: {}", why(code)),
             Kind::Changed => write!(f, "{path}: changed while it was read: in no set"),
@@ -91,10 +95,15 @@ impl Problems {
         if matches!(kind, Kind::Root(_) | Kind::Special) {
             self.wrong_roots.fetch_add(1, Relaxed);
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT {
+        let many = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.push(Problem { path, kind });
-        }
+            if kept.len() < KEPT {
+                return;
+            }
+            std::mem::take(&mut *kept)
+        };
+        tell(many);
     }
 
     /// How many there were.
@@ -107,12 +116,16 @@ impl Problems {
         self.wrong_roots.load(Relaxed)
     }
 
-    /// Those that were kept, in a stable order.
-    pub fn kept(&self) -> Vec<Problem> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        kept.sort();
-        kept
+    /// Tells those that nobody has been told of, in a stable order.
+    pub fn tell_the_rest(&self) {
+        tell(std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner)));
     }
+}
+
+/// A line each.
+fn tell(mut problems: Vec<Problem>) {
+    problems.sort();
+    problems.iter().for_each(|problem| say(&format!("dupes: {problem}")));
 }
 
 /// The number that a message of the system goes by.

@@ -8,8 +8,9 @@ mod sink;
 mod speed;
 mod view;
 
-use std::io::{self, IsTerminal, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::getpgrp;
@@ -18,6 +19,7 @@ use tidegate::{Pool, Shutdown, Snapshot, Token};
 
 use crate::find::Pools;
 use crate::options::Progress;
+use crate::stop::Stop;
 use crate::tally::Tally;
 use sink::Sink;
 use speed::Speed;
@@ -45,13 +47,40 @@ pub struct Shown {
 /// Prints a line of text on stderr, in the place of the progress line if there is one; that comes
 /// again below it. Everything that goes to stderr while a guard lives should go this way. The text
 /// is taken as it is: names in it must have been escaped.
+///
+/// Waits for a stderr that takes nothing, but not when the end is asked for ([`heed`]).
 pub fn say(text: &str) {
     let mut drawn = drawn();
     let erase = if *drawn { ERASE } else { "" };
     *drawn = false;
-    // A stderr that takes nothing is no reason to end.
-    let _ = io::stderr().write_all(format!("{erase}{text}\n").as_bytes());
+    if NOBODY_READS.load(Relaxed) {
+        return;
+    }
+    let mut sink = Sink::new(io::stderr());
+    let mut line = format!("{erase}{text}\n").into_bytes();
+    loop {
+        // One that is gone is no reason to end.
+        let Ok(()) = sink.insist(&line, LAST_WORDS) else { return };
+        line.clear();
+        if sink.is_done() {
+            return;
+        }
+        if END.get().is_some_and(|asked| asked.load(Relaxed)) {
+            NOBODY_READS.store(true, Relaxed);
+            return;
+        }
+    }
 }
+
+/// From now on nothing that is said holds up an end that is asked for.
+pub fn heed(stop: &Stop) {
+    // Once: a process has one command.
+    let _ = END.set(stop.flag());
+}
+
+static END: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// Seen when the end was asked for; what comes after that is for nobody.
+static NOBODY_READS: AtomicBool = AtomicBool::new(false);
 
 /// To the start of the row, and nothing from there on.
 const ERASE: &str = "\r\x1b[K";
@@ -177,7 +206,8 @@ impl Eye {
             bytes: Tally::get(&tally.bytes),
             reads_wanted: Tally::get(&tally.reads_wanted),
             reads_done: Tally::get(&tally.reads_done),
-            read_bytes_wanted: Tally::get(&tally.read_bytes_wanted),
+            read_bytes_wanted: Tally::get(&tally.read_bytes_wanted)
+                .saturating_sub(Tally::get(&tally.read_bytes_spared)),
             read_bytes_done,
             unread: Tally::get(&tally.unread),
             unstable: Tally::get(&tally.unstable),

@@ -81,6 +81,16 @@ pub struct Summary {
     unstable: u64,
 }
 
+/// The root with that path.
+pub fn known_root(store: &Store, path: &Path) -> Result<Root, Box<dyn Error>> {
+    // One that is offline has no other path than the one that is recorded.
+    let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
+    store.root(&whole)?.ok_or_else(|| {
+        let shown = escaped(whole.as_os_str().as_bytes()).to_string();
+        format!("{shown} is not registered: `dupes roots list` says what is").into()
+    })
+}
+
 /// The root with that path, if it is to be scanned: registered before, or now with these words.
 pub fn root(store: &Store, path: &Path, words: &[String]) -> Result<Root, Box<dyn Error>> {
     let shown = || escaped(path.as_os_str().as_bytes()).to_string();

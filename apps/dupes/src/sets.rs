@@ -105,12 +105,15 @@ impl Sets {
     /// Files that are equal to no other.
     fn add_alone(&self, kin: &mut Vec<(u64, Kin)>, unread: &[FileId]) {
         let mut others: HashSet<FileId> = unread.iter().copied().collect();
+        // What could not be read may be equal to any file of its size.
+        let size = |file: &FileId| self.folders[file.folder as usize].seen(file.entry).size;
+        let unknown: HashSet<u64> = unread.iter().map(size).collect();
         others.extend(kin.iter().flat_map(|(_, kin)| &kin.files));
         others.extend(self.names.values().flatten());
         for folder in &self.folders {
             for entry in 0..folder.len() {
                 let file = FileId { folder: folder.number, entry };
-                if !others.contains(&file) {
+                if !others.contains(&file) && !unknown.contains(&folder.seen(entry).size) {
                     let (files, verified) = (vec![file], Verified::Unique);
                     kin.push((folder.seen(entry).size, Kin { files, digest: None, verified }));
                 }
@@ -150,7 +153,7 @@ impl Sets {
             let set = self.set(*size, kin, printer.counts_bytes());
             let Some((set, copies)) = set else { continue };
             if self.rules.copies.contains(&copies) {
-                let redundant = set.files.len() as u64 - 1;
+                let redundant = redundant(&set);
                 totals.sets += 1;
                 totals.redundant_files += redundant;
                 totals.redundant_bytes += redundant * size;
@@ -181,28 +184,30 @@ impl Sets {
             return None;
         }
         for inode in &mut inodes {
-            // The file itself before links that lead to it.
-            inode.names.sort_unstable_by_key(|file| (self.is_link(*file), self.place(*file)));
-            // A file that was named twice, or named and found, is one name.
-            if inode.names.len() > 1 {
-                let mut seen = HashSet::new();
-                inode.names.retain(|file| seen.insert(self.path(*file)));
-            }
+            // What is only compared with comes first: who keeps the first keeps that. Then the file itself
+            // before links that lead to it.
+            inode.names.sort_unstable_by_key(|file| {
+                (!self.is_reference(*file), self.is_link(*file), self.place(*file))
+            });
+            self.name_once(inode);
         }
         inodes.sort_unstable_by_key(|inode| self.place(inode.names[0]));
-        // One that has a name elsewhere as well is more than something to compare with.
-        let references: Vec<bool> = inodes
-            .iter()
-            .map(|inode| inode.names.iter().all(|file| self.is_reference(*file)))
-            .collect();
-        if references.iter().all(|is| *is) {
+        // One name of a file below a reference root keeps all of it from going.
+        let is_reference = |inode: &Inode| inode.names.iter().any(|file| self.is_reference(*file));
+        let references: Vec<bool> = inodes.iter().map(is_reference).collect();
+        let mut names = inodes.iter().flat_map(|inode| &inode.names);
+        let is_only_reference = names.clone().all(|file| self.is_reference(*file));
+        if is_only_reference || inodes.len() == 1 && references[0] {
             return None;
         }
-        let names = inodes.iter().flat_map(|inode| &inode.names);
         let copies = match self.rules.isolate {
             false => inodes.len(),
             true => {
-                let roots: HashSet<u32> = names.map(|file| self.root(*file)).collect();
+                let roots: HashSet<u32> = names.by_ref().map(|file| self.root(*file)).collect();
+                // One file that two of them have is in neither alone, and no duplicate of itself.
+                if inodes.len() == 1 && roots.len() > 1 {
+                    return None;
+                }
                 roots.len().min(inodes.len())
             }
         };
@@ -226,7 +231,7 @@ impl Sets {
     fn reclaimable(&self, inode: &Inode) -> u64 {
         let first = inode.names[0];
         let seen = self.folders[first.folder as usize].seen(first.entry);
-        let known = self.distinct_names(inode);
+        let known = inode.names.iter().filter(|file| !self.is_link(**file)).count();
         let has_others = seen.has_many_links() || usize::from(seen.links()) > known;
         let stays = has_others || inode.names.iter().any(|file| self.is_reference(*file));
         if stays {
@@ -235,19 +240,23 @@ impl Sets {
         self.sharing.borrow_mut().own(&self.path(first), seen.device, seen.blocks * 512)
     }
 
-    /// A file that was given may also be found, or be given again, by another spelling.
-    fn distinct_names(&self, inode: &Inode) -> usize {
-        let names = inode.names.iter().filter(|file| !self.is_link(**file));
-        if !inode.names.iter().any(|file| self.folders[file.folder as usize].is_given_file) {
-            return names.count();
+    /// A file that was given may also be found, or be given again, by another spelling: the first one
+    /// stays.
+    fn name_once(&self, inode: &mut Inode) {
+        let folder = |file: &FileId| &self.folders[file.folder as usize];
+        if inode.names.len() < 2 || !inode.names.iter().any(|file| folder(file).is_given_file) {
+            return;
         }
         let place = |file: &FileId| {
-            let folder = self.folders[file.folder as usize].path();
-            let folder = if folder.is_empty() { b"." } else { &folder[..] };
-            let folder = std::fs::canonicalize(OsStr::from_bytes(folder)).ok()?;
-            Some((folder, self.folders[file.folder as usize].file_name(file.entry)))
+            let path = folder(file).path();
+            let path = if path.is_empty() { b"." } else { &path[..] };
+            // Who can't be asked any more goes by what was given.
+            let whole = std::fs::canonicalize(OsStr::from_bytes(path));
+            let whole = whole.unwrap_or_else(|_| OsStr::from_bytes(path).into());
+            (whole, folder(file).file_name(file.entry).to_vec())
         };
-        names.filter_map(place).collect::<HashSet<_>>().len()
+        let mut seen = HashSet::new();
+        inode.names.retain(|file| seen.insert(place(file)));
     }
 
     fn is_link(&self, file: FileId) -> bool {
@@ -268,6 +277,13 @@ impl Sets {
         join(&mut path, folder.file_name(file.entry));
         path
     }
+}
+
+/// How many files of a set could go: all but one, and none that is only compared with.
+pub fn redundant(set: &Set) -> u64 {
+    let others = set.files.iter().filter(|file| !file.reference).count() as u64;
+    let kept = u64::from(others == set.files.len() as u64);
+    others.saturating_sub(kept)
 }
 
 /// A file, with all of its names.

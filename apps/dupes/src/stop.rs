@@ -53,6 +53,11 @@ impl Stop {
         self.token.cancel();
     }
 
+    /// What [`is_asked`](Stop::is_asked) looks at, for those who outlive it.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked)
+    }
+
     /// One relaxed load: for between two files, or two chunks of one.
     #[inline]
     pub fn is_asked(&self) -> bool {

@@ -1,7 +1,8 @@
 //! The database: what is known of files from one scan to the next.
 //!
 //! `schema.rs` has its tables, `lock.rs` who may write, `rows.rs` what is in them, `recall.rs` what a scan
-//! asks, `write.rs` how what it learned gets there, `roots.rs` and `scans.rs` those two tables.
+//! asks, `write.rs` how what it learned gets there, `roots.rs` and `scans.rs` those two tables, `upkeep.rs`
+//! what keeps it in order.
 
 mod lock;
 pub mod recall;
@@ -9,6 +10,7 @@ pub mod roots;
 pub mod rows;
 pub mod scans;
 mod schema;
+pub mod upkeep;
 pub mod write;
 
 use std::ffi::OsString;
@@ -193,8 +195,7 @@ impl Store {
 
     /// The hash function of all hashes in it. Another one than there was: none of them holds any more.
     pub fn use_algorithm(&self, algorithm: Option<Algorithm>) -> Result<Algorithm, Error> {
-        let stored = self.setting::<String>(HASH)?;
-        let stored = stored.and_then(|name| Algorithm::from_name(&name));
+        let stored = self.algorithm()?;
         let wanted = algorithm.or(stored).unwrap_or_default();
         if stored != Some(wanted) {
             let transaction = self.wrap(self.connection.unchecked_transaction())?;
@@ -257,6 +258,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
+    // One look more for each row; what hangs in the air is found by `verify`, which could not repair it.
+    connection.pragma_update(None, "foreign_keys", false)?;
     Ok(connection)
 }
 

@@ -19,6 +19,8 @@ pub struct Tally {
     pub reads_done: AtomicU64,
     /// Bytes of those reads.
     pub read_bytes_wanted: AtomicU64,
+    /// Bytes of those that turned out not to be needed: their files differ before.
+    pub read_bytes_spared: AtomicU64,
     /// Bytes that were read.
     pub read_bytes_done: AtomicU64,
     /// Files and folders that could not be read.

@@ -4,7 +4,7 @@
 //! it until it is empty, so nobody waits for anybody, and when the last one ends there is no folder
 //! left: whoever finds some is not at its end.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, OFlags, RawDir, Stat, fstat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 use tidegate::Pool;
 
@@ -98,7 +98,7 @@ pub struct Walk {
     walking: AtomicUsize,
     /// Folders that were given, by device and inode: each belongs to its own root, also where it
     /// lies below another one.
-    root_folders: Mutex<HashSet<(u64, u64)>>,
+    root_folders: Mutex<HashMap<(u64, u64), u32>>,
     root_devices: Mutex<HashSet<u64>>,
     problems: Arc<Problems>,
     tally: Arc<Tally>,
@@ -162,11 +162,16 @@ impl Walk {
     /// Looks at the roots, and lets the pool begin. It is done when the pool is idle.
     pub fn start(self: &Arc<Walk>, roots: &[Root]) {
         let mut files = Vec::new();
-        for (number, root) in roots.iter().enumerate() {
+        // What is given for comparison stays that, by whatever other way it is given as well.
+        let (references, others): (Vec<_>, Vec<_>) =
+            roots.iter().enumerate().partition(|(_, root)| root.reference);
+        for (number, root) in references.into_iter().chain(others) {
             if self.stop.is_asked() {
                 return;
             }
-            files.extend(self.add_root(number as u32, root.path.as_os_str().as_bytes()));
+            let path = root.path.as_os_str().as_bytes();
+            let is_other = |before: u32| roots[before as usize].reference != root.reference;
+            files.extend(self.add_root(number as u32, path, is_other));
             if files.len() == GIVEN {
                 self.sink.files(&std::mem::take(&mut files));
             }
@@ -188,7 +193,12 @@ impl Walk {
 
     /// Links that are given as roots are followed: who names one means what it leads to. If it is a
     /// file, that is given back.
-    fn add_root(&self, number: u32, path: &[u8]) -> Option<Arc<Folder>> {
+    fn add_root(
+        &self,
+        number: u32,
+        path: &[u8],
+        is_other: impl Fn(u32) -> bool,
+    ) -> Option<Arc<Folder>> {
         let look = |flags| open_path(&terminated(path), OFlags::PATH | flags).and_then(fstat);
         let stat = match look(OFlags::empty()) {
             Ok(stat) => stat,
@@ -200,7 +210,15 @@ impl Walk {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 lock(&self.root_devices).insert(stat.st_dev);
-                lock(&self.root_folders).insert((stat.st_dev, stat.st_ino));
+                let identity = (stat.st_dev, stat.st_ino);
+                let first = *lock(&self.root_folders).entry(identity).or_insert(number);
+                if first != number {
+                    // It belongs to the first, in every run.
+                    if is_other(first) {
+                        self.problem(path.to_vec(), Kind::Both);
+                    }
+                    return None;
+                }
                 let folder = self.folders.add_root(number, path, false);
                 lock(&self.frontier).push(Waiting { folder, ignores: None });
             }
@@ -293,6 +311,7 @@ impl Walk {
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Ok(entry) => entry,
+                Err(Errno::INTR) => continue,
                 Err(error) => {
                     self.problem(folder.path(), Kind::Folder(code(error)));
                     look.end = End::Failed(code(error));
@@ -323,7 +342,7 @@ impl Walk {
         let stat = fstat(&opened)?;
         let identity = (stat.st_dev, stat.st_ino);
         if folder.depth > 0 {
-            if lock(&self.root_folders).contains(&identity) {
+            if lock(&self.root_folders).contains_key(&identity) {
                 return Ok(None);
             }
             let is_mount = stat.st_dev != folder.found_on;
@@ -427,7 +446,11 @@ impl Look<'_> {
             FileType::RegularFile
                 if listed == FileType::RegularFile || self.counts(bytes, false) =>
             {
-                self.add_file(bytes, &stat, self.is_link(opened, name, listed))
+                let is_link = self.is_link(opened, name, listed);
+                if is_link && stat.st_dev != self.stat.st_dev && leads_to_pseudo(opened, name) {
+                    return false;
+                }
+                self.add_file(bytes, &stat, is_link)
             }
             _ => false,
         }
@@ -497,6 +520,12 @@ impl Look<'_> {
         self.walk.pass_on(&self.folder, self.found);
         self.walk.sink.left(&self.whole, self.end);
     }
+}
+
+/// Whether a link leads to what the kernel shows of itself.
+fn leads_to_pseudo(folder: rustix::fd::BorrowedFd<'_>, name: &CStr) -> bool {
+    let opened = openat(folder, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    opened.and_then(mounts::is_pseudo).unwrap_or(false)
 }
 
 fn is_link(stat: Stat) -> bool {

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use support::{dupes_with_signals, in_time};
+use support::{dupes_with_signals, in_time, is_root, json, stderr, write};
 use tempfile::TempDir;
 
 fn dupes(args: &[&OsStr]) -> Output {
@@ -27,10 +27,6 @@ fn find(dir: &TempDir, more: &[&str]) -> Output {
     dupes(&args)
 }
 
-fn json(output: &Output) -> serde_json::Value {
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 /// The names of all files in sets, without their folders.
 fn listed(output: &Output) -> Vec<Vec<String>> {
     let groups = json(output)["groups"].as_array().unwrap().clone();
@@ -39,20 +35,6 @@ fn listed(output: &Output) -> Vec<Vec<String>> {
     let paths =
         |group: &serde_json::Value| group["paths"].as_array().unwrap().iter().map(name).collect();
     groups.iter().map(paths).collect()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn write(dir: &TempDir, name: &str, text: &str) {
-    let path = dir.path().join(name);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 #[test]
@@ -542,4 +524,61 @@ fn many_files_from_stdin() {
     child.stdin.take().unwrap().write_all(&names).unwrap();
     let output = in_time("its end", move || child.wait_with_output().unwrap());
     assert_eq!((listed(&output).len(), output.status.code()), (500, Some(0)));
+}
+
+#[test]
+fn links_into_what_the_kernel_shows_of_itself_are_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, to) in [("a", "/proc/version"), ("b", "/proc/self/status")] {
+        std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    }
+    let output = find(&dir, &["--follow", "--min-size", "0", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(json(&output)["totals"]["files"], 0);
+}
+
+#[test]
+fn every_problem_has_a_line() {
+    if !is_root() {
+        eprintln!("skipped: needs root, to become somebody whom permissions bind");
+        return;
+    }
+    const MANY: usize = 10_500;
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for n in 0..MANY {
+        write(&dir, &format!("{n:05}"), "x");
+        fs::set_permissions(dir.path().join(format!("{n:05}")), fs::Permissions::from_mode(0))
+            .unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    let output =
+        command.arg(env!("CARGO_BIN_EXE_dupes")).arg("find").arg(dir.path()).output().unwrap();
+    assert_eq!(stderr(&output).lines().filter(|line| line.contains("file not read")).count(), MANY);
+    assert!(stderr(&output).ends_with("10500 problems: what was not read is in no set\n"));
+}
+
+/// Whoever should read the messages does not: the end that is asked for comes all the same.
+#[test]
+fn an_end_that_is_asked_for_does_not_wait_for_who_reads_the_messages() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing =
+        |n: usize| dir.path().join(format!("a long name that is not there, to fill a pipe {n}"));
+    let mut child = dupes_with_signals()
+        .arg("find")
+        .args((0..3_000).map(missing))
+        .arg(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It says something, and we read no more of it.
+    let mut err = child.stderr.take().unwrap();
+    err.read_exact(&mut [0; 10]).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let status = in_time("its end", move || child.wait().unwrap());
+    assert!(matches!(status.code(), Some(130 | 3)), "{status:?}");
+    drop(err);
 }

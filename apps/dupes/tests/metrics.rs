@@ -233,7 +233,7 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
     let (served, _tally, _pool) = served();
     let error = serve(served.addr(), no_pools(), Arc::default()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-    let name = format!("metrics on {}: ", served.addr());
+    let name = format!("can't serve metrics on {}: ", served.addr());
     assert!(error.to_string().starts_with(&name), "{error}");
 }
 

@@ -17,7 +17,7 @@ use dupes::scan::{self, Scan};
 use dupes::store::Store;
 use proptest::prelude::*;
 use rusqlite::Connection;
-use support::in_time;
+use support::{in_time, stderr};
 use tempfile::TempDir;
 
 /// A tree, and a database beside it.
@@ -171,10 +171,6 @@ fn assert_as_good_as_fresh(known: &Dump, fresh: &Dump) {
 
 fn number(counts: &serde_json::Value, what: &str) -> u64 {
     counts[what].as_u64().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 // ------------------------------------------------------------ any sequence of changes
@@ -602,4 +598,63 @@ fn a_disk_in_a_drawer_is_shown_and_never_kept_by() {
     let two = report();
     assert_eq!(two["groups"][0]["paths"].as_array().unwrap().len(), 3);
     assert_eq!(two["groups"][0]["reclaimable"].as_u64(), Some(block), "one that is here stays");
+}
+
+#[test]
+fn refresh_marks_and_restores_and_adds_nothing() {
+    let bench = Bench::new();
+    bench.write("in/a", "the same");
+    bench.write("b", "the same");
+    bench.scan(&[]);
+    bench.write("new", "the same");
+    fs::rename(bench.path("b"), bench.dir.path().join("b")).unwrap();
+    let refresh = || -> serde_json::Value {
+        let output = bench.dupes(&["refresh", "--json", "--progress", "never"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let counts = refresh();
+    assert_eq!(["files_gone", "new", "reads"].map(|what| number(&counts, what)), [1, 0, 0]);
+    fs::rename(bench.dir.path().join("b"), bench.path("b")).unwrap();
+    assert_eq!(number(&refresh(), "restored"), 1);
+    assert_eq!(bench.dump().files.len(), 2);
+    let stranger = bench.dupes(&["refresh", "/"]);
+    assert!(stderr(&stranger).contains("is not registered"), "{stranger:?}");
+}
+
+#[test]
+fn what_is_gone_stays_until_it_is_purged() {
+    let bench = Bench::new();
+    bench.write("in/a", "x");
+    bench.scan(&[]);
+    fs::remove_dir_all(bench.path("in")).unwrap();
+    bench.scan(&[]);
+    assert_eq!(bench.dump().gone.len(), 2);
+    let asked = bench.dupes(&["purge"]);
+    assert_eq!(asked.status.code(), Some(2), "{asked:?}");
+    assert!(stderr(&asked).contains("--yes"), "{asked:?}");
+    let long_ago = bench.dupes(&["purge", "--yes", "--before", "1d"]);
+    assert!(stderr(&long_ago).contains("0 files, 0 folders"), "{long_ago:?}");
+    let all = bench.dupes(&["purge", "--yes"]);
+    assert!(stderr(&all).contains("1 files, 1 folders"), "{all:?}");
+    assert_eq!(bench.dump().gone, Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn verify_says_what_is_wrong_and_repairs_it() {
+    let bench = Bench::new();
+    bench.write("in/a", "x");
+    bench.scan(&[]);
+    assert_eq!(bench.dupes(&["verify"]).status.code(), Some(0));
+    let fresh = bench.dump();
+    let connection = Connection::open(bench.database()).unwrap();
+    let hand = "PRAGMA foreign_keys = OFF; DELETE FROM folders WHERE name = x'696e'";
+    connection.execute_batch(hand).unwrap();
+    drop(connection);
+    let output = bench.dupes(&["verify"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("files that lie nowhere: 1"), "{output:?}");
+    assert_eq!(bench.dupes(&["verify", "--repair"]).status.code(), Some(0));
+    bench.scan(&[]);
+    assert_eq!(bench.dump(), fresh, "a scan has brought it back");
 }

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 
 def blocks(data, end=b"\n"):
@@ -58,3 +59,27 @@ def czkawka(data):
         return []
     sizes = json.loads(data)
     return [[file["path"].encode() for file in group] for groups in sizes.values() for group in groups]
+
+
+def dupes_text(data):
+    """Names behind four columns; those of a file that was named before have a mark there."""
+    sets = []
+    for line in data.split(b"\n"):
+        if line.startswith(b"    ") and sets:
+            sets[-1].append(_unescaped(line[4:]))
+        elif line and not line.startswith(b" "):
+            sets.append([])
+    return [found for found in sets if found]
+
+
+def _unescaped(name):
+    """As `printf %b` does it."""
+    if b"\\" not in name:
+        return name
+    short = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"\\": b"\\"}
+
+    def plain(match):
+        code = match.group(1)
+        return short.get(code) or bytes([int(code[1:], 16)])
+
+    return re.sub(rb"\\(x[0-9a-f]{2}|[ntr\\])", plain, name)

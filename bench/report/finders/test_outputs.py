@@ -35,6 +35,15 @@ class Outputs(unittest.TestCase):
         ], "totals": {"files": 9}}"""
         self.assertEqual(outputs.dupes_json(data), [["/t/ä".encode(), b"/t/\x80"]])
 
+    def test_our_text_has_names_behind_four_columns(self):
+        data = (
+            b"2 bytes, 2 files, verified by blake3, hash 00, 4.0 KiB reclaimable\n"
+            b"    /t/a\\nb\n  = /t/link\n    /t/\\xff\\\\x\n\n"
+            b"1 bytes, 2 files, verified by bytes, 0 bytes reclaimable\n    /t/c\n    /t/d\n\n"
+            b"= another name of the file above it\n2 sets, 2 redundant files\n"
+        )
+        self.assertEqual(outputs.dupes_text(data), [[b"/t/a\nb", b"/t/\xff\\x"], [b"/t/c", b"/t/d"]])
+
     def test_rdfind_begins_a_set_with_its_first_occurrence(self):
         data = (
             b"# duptype id depth size device inode priority name\n"

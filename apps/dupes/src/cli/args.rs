@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use regex::bytes::Regex;
 
+use super::dates;
 use super::pages;
 use super::patterns::{self, Pattern};
 use super::values;
@@ -44,6 +45,26 @@ pub(super) enum Verb {
     /// Says what the database knows
     #[command(subcommand)]
     Report(Report),
+    Refresh(Box<Refresh>),
+    /// Forgets what was found to be gone; nothing on disk is touched
+    Purge {
+        #[command(flatten)]
+        database: Database,
+        /// Only what has been gone since before then: a day (2026-11-01), or how long ago (30d, 12h)
+        #[arg(long, value_name = "DATE", value_parser = dates::parse)]
+        before: Option<i64>,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Checks the database: whether it is whole, and whether what it says fits together
+    Verify {
+        #[command(flatten)]
+        database: Database,
+        /// Put in order what can be; the next scan brings back what is there
+        #[arg(long)]
+        repair: bool,
+    },
     /// Shows what is in the database, and how the last scans went
     Status {
         #[command(flatten)]
@@ -82,6 +103,8 @@ pub(super) struct Find {
     pub(super) stdin0: bool,
 
     /// Compare with what lies here, too, but list no set that lies only here; can be repeated
+    ///
+    /// With --isolate only sets are listed that have a file here and one below a PATH.
     #[arg(long, value_name = "PATH", help_heading = WHERE)]
     pub(super) reference: Vec<PathBuf>,
 
@@ -92,11 +115,11 @@ pub(super) struct Find {
     #[arg(long, help_heading = SETS, conflicts_with_all = ["rf_over", "rf_under"])]
     pub(super) unique: bool,
 
-    /// List sets of more than N files [default: 1, or 0 with --rf-under]
+    /// List sets of more than N files (with --isolate, given paths) [default: 1, or 0 with --rf-under]
     #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_over, allow_negative_numbers = true)]
     pub(super) rf_over: Option<usize>,
 
-    /// List sets of fewer than N files, single ones too
+    /// List sets of fewer than N files (with --isolate, given paths), single ones too
     #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_under, allow_negative_numbers = true)]
     pub(super) rf_under: Option<usize>,
 
@@ -182,7 +205,7 @@ pub(super) struct Counting {
     #[arg(long, help_heading = FILES, overrides_with = "hidden")]
     pub(super) no_hidden: bool,
 
-    /// Skip what .gitignore and .ignore files say
+    /// Skip what .gitignore and .ignore files say, from the given folder on downwards
     #[arg(long, help_heading = FILES)]
     pub(super) ignore_files: bool,
 }
@@ -259,6 +282,27 @@ pub(super) struct Scan {
     /// Give up when more than N files or folders could not be read
     #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::errors, allow_negative_numbers = true)]
     pub(super) max_errors: Option<u64>,
+
+    #[command(flatten)]
+    pub(super) running: Running,
+
+    /// Print the summary as one JSON object
+    #[arg(long, help_heading = OUTPUT)]
+    pub(super) json: bool,
+}
+
+/// Sees what is still there
+///
+/// What is gone is marked, what is back is restored. Nothing is read, and nothing is added: that is
+/// what scan is for.
+#[derive(clap::Args)]
+pub(super) struct Refresh {
+    /// Registered roots; without any, all
+    #[arg(value_name = "ROOT")]
+    pub(super) roots: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) database: Database,
 
     #[command(flatten)]
     pub(super) running: Running,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -16,20 +16,22 @@ pub(super) const USAGE: &str = "dupes find [OPTIONS] PATH...\n       dupes find 
 /// Of `scan`; a mode can't be told from a path by clap.
 pub(super) const SCAN_USAGE: &str = "dupes scan [OPTIONS] [all|folders|files] [ROOT]...";
 
-pub(super) const EXAMPLES: [(&str, &str); 7] = [
+pub(super) const EXAMPLES: [(&str, &str); 9] = [
     ("dupes find ~/Pictures", "What is there twice in a folder?"),
     (
         "dupes find --min-size 1M --name '*.jpg' --exclude .cache ~",
         "Large pictures only, and nothing below .cache",
     ),
     (
-        "dupes find ~/Downloads --reference ~/Archive",
+        "dupes find --isolate --reference ~/Archive ~/Downloads",
         "What of the downloads is in the archive already?",
     ),
     ("dupes find --isolate old new", "What do two folders have in common?"),
     ("dupes find --unique --format fdupes -0 .", "Files without a copy, for scripts"),
     ("dupes find --format json . | jq '.groups[].paths'", "For other programs; any name survives"),
     ("find . -type f -newer list -print0 | dupes find --stdin0", "Only among these files"),
+    ("dupes scan ~/Pictures /backup", "Remember what is there; the next scan reads what is new"),
+    ("dupes report files --min-size 1M", "What is there twice, as of the last scans?"),
 ];
 
 /// Examples and exit codes.
@@ -58,7 +60,7 @@ pub(super) fn completions(shell: Shell) -> Vec<u8> {
     script
 }
 
-/// One page that has all: the options are those of `find`.
+/// One page that has all: first `find`, then a section for each other verb.
 pub(super) fn man() -> Vec<u8> {
     let mut page = Vec::new();
     write_man(&mut page).expect("memory can always be written to");
@@ -69,15 +71,41 @@ fn write_man(page: &mut Vec<u8>) -> io::Result<()> {
     let mut command = Args::command();
     command.build();
     let find = command.find_subcommand("find").expect("it is one of the verbs").clone();
+    let others = verbs(&command, "dupes");
     let (whole, find) = (Man::new(command), Man::new(find));
     whole.render_title(page)?;
     whole.render_name_section(page)?;
     find.render_synopsis_section(page)?;
-    page.extend(b".br\n\\fBdupes completions\\fR \\fISHELL\\fR\n.br\n\\fBdupes man\\fR\n");
+    for (name, _) in &others {
+        page.extend(format!(".br\n\\fB{}\\fR\n", roff(name)).into_bytes());
+    }
     find.render_description_section(page)?;
     find.render_options_section(page)?;
+    for (name, verb) in others {
+        let mut section = format!(".SH {}\n", roff(&name).to_uppercase()).into_bytes();
+        let man = Man::new(verb);
+        man.render_description_section(&mut section)?;
+        man.render_options_section(&mut section)?;
+        // Headings of the page itself are about `find`.
+        let section = String::from_utf8_lossy(&section).replace("\n.SH ", "\n.SS ");
+        page.extend(section.into_bytes());
+    }
     page.extend(more_sections().into_bytes());
     whole.render_version_section(page)
+}
+
+/// All that do something, by their whole names; but for `find` and the help.
+fn verbs(command: &Command, before: &str) -> Vec<(String, Command)> {
+    let mut all = Vec::new();
+    for verb in command.get_subcommands() {
+        let name = format!("{before} {}", verb.get_name());
+        match verb.get_name() {
+            "find" | "help" => {}
+            _ if verb.has_subcommands() => all.extend(verbs(verb, &name)),
+            _ => all.push((name, verb.clone())),
+        }
+    }
+    all
 }
 
 fn more_sections() -> String {

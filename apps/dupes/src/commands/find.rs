@@ -2,23 +2,25 @@
 
 use std::error::Error;
 
-use super::{end, list, say, tell_problems, watched};
+use super::{end, list, say, stop_on_signals, tell_problems, watched};
 use crate::exit::Exit;
 use crate::find::{Live, Run};
 use crate::options::Options;
 use crate::size::Size;
 use crate::split::Splitter;
-use crate::stop::Stop;
 use crate::tally::Tally;
 
 const SO: &str = "what was not read is in no set";
 
 pub(super) fn find(options: Options) -> Result<Exit, Box<dyn Error>> {
-    let live = Live { stop: Stop::on_signals()?, ..Live::default() };
+    let live = Live { stop: stop_on_signals()?, ..Live::default() };
     let (format, nul, roots) = (options.format, options.nul, options.roots.len() as u64);
     let run = Run::new(options.clone(), Splitter::default(), live.clone(), None);
     let run = run.map_err(|error| {
-        format!("workers could not be started: {error}; --threads 1 needs the fewest")
+        format!(
+            "workers could not be started: {error}; the limits of this user (ulimit -u) or of the \
+             machine are reached: --threads 1 needs the fewest"
+        )
     })?;
     let watched = watched(&options, &live, &run.pools())?;
     let sets = run.finish();

@@ -4,16 +4,15 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 
-use super::{end, list};
+use super::{end, list, stop_on_signals};
 use crate::cli::Listing;
 use crate::exit::Exit;
 use crate::problems::Problems;
 use crate::report;
-use crate::stop::Stop;
 use crate::store::Store;
 
 pub(super) fn files(database: &Path, listing: Listing) -> Result<Exit, Box<dyn Error>> {
-    let stop = Stop::on_signals()?;
+    let stop = stop_on_signals()?;
     let store = Store::open(database)?;
     let asked = stop.clone();
     let print = move |printer: &mut dyn crate::output::Printer| {

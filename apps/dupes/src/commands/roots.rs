@@ -86,12 +86,7 @@ pub(super) fn remove(
 ) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open(database)?;
     let _lock = store.lock("roots remove")?;
-    // One that is offline has no other path than the one that is recorded.
-    let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
-    let Some(root) = store.root(&whole)? else {
-        let shown = escaped(whole.as_os_str().as_bytes()).to_string();
-        return Err(format!("{shown} is not registered: `dupes roots list` says what is").into());
-    };
+    let root = scan::known_root(&store, path)?;
     let files = store.contents(root.id)?.files;
     let question = format!("Forget {} and what is known of {files} files?", shown(&root));
     if !agrees(&question, consent)? {

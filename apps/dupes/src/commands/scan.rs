@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{say, tell, tell_problems, watched};
+use super::{say, stop_on_signals, tell, tell_problems, watched};
 use crate::cli::{self, Scan as Asked};
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::find::Live;
+use crate::remember::Mode;
 use crate::scan::{self, Scan};
 use crate::stop::Stop;
 use crate::store::Store;
@@ -15,12 +16,16 @@ use crate::store::roots::Root;
 use crate::store::scans::State;
 
 pub(super) fn scan(asked: Asked) -> Result<Exit, Box<dyn Error>> {
-    let stop = Stop::on_signals()?;
+    let stop = stop_on_signals()?;
     let store = Store::open_or_make(&asked.database)?;
-    let lock = store.lock(&format!("scan {}", asked.request.mode.name()))?;
+    let mode = asked.request.mode;
+    let lock = store.lock(&format!("scan {}", mode.name()))?;
     let mut roots = Vec::new();
     for path in &asked.paths {
-        let root = scan::root(&store, path, &asked.words)?;
+        let root = match mode {
+            Mode::Refresh => scan::known_root(&store, path)?,
+            _ => scan::root(&store, path, &asked.words)?,
+        };
         if !roots.contains(&root) {
             roots.push(root);
         }

@@ -5,8 +5,8 @@
 //! then a tool can open each of them.
 //!
 //! There is a path for each file, as from `fdupes` without `-H`: further names of the same file
-//! can't be told from copies here. Files of reference roots come first, because tools that read
-//! this keep the first.
+//! can't be told from copies here. Of files of reference roots there is one, and it comes first: tools
+//! that read this keep the first and may remove the others. A set of nothing else is not printed.
 
 use std::io::{self, Write};
 
@@ -30,9 +30,12 @@ impl<W: Write> Fdupes<W> {
 
 impl<W: Write> Printer for Fdupes<W> {
     fn set(&mut self, set: &Set) -> io::Result<()> {
-        let references = set.files.iter().filter(|file| file.reference);
-        let others = set.files.iter().filter(|file| !file.reference);
-        references.chain(others).try_for_each(|file| self.file(file))?;
+        let reference = set.files.iter().find(|file| file.reference);
+        let others: Vec<&Entry> = set.files.iter().filter(|file| !file.reference).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        reference.into_iter().chain(others).try_for_each(|file| self.file(file))?;
         write_name(&mut self.out, b"", self.nul)
     }
 
@@ -71,7 +74,10 @@ mod tests {
             let files = set.files.iter().filter(|file| file.reference == reference);
             files.map(|file| file.paths[0].clone()).collect()
         };
-        sets.iter().map(|set| [paths(set, true), paths(set, false)].concat()).collect()
+        let sets = sets.iter().map(|set| (paths(set, true), paths(set, false)));
+        let sets = sets.filter(|(_, others)| !others.is_empty());
+        sets.map(|(references, others)| references.into_iter().take(1).chain(others).collect())
+            .collect()
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, write};
 
+const AT_ONCE: usize = 4_096;
+
 /// A descriptor, and what it has not taken yet.
 pub(super) struct Sink<F> {
     to: F,
@@ -36,9 +38,16 @@ impl<F: AsFd> Sink<F> {
         self.push(Instant::now() + limit)
     }
 
+    /// Nothing is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     fn push(&mut self, until: Instant) -> io::Result<()> {
         while !self.rest.is_empty() && self.is_ready(until)? {
-            match write(&self.to, &self.rest) {
+            // No more than a pipe has room for that takes anything: a longer write would wait.
+            let next = self.rest.len().min(AT_ONCE);
+            match write(&self.to, &self.rest[..next]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(taken) => drop(self.rest.drain(..taken)),
                 Err(Errno::INTR) => {}

@@ -72,10 +72,10 @@ CREATE TABLE scans (
 ) STRICT;
 ";
 
-/// Who has this size, and who this content. Made after a first scan: row by row it would cost more
-/// than the rows.
+/// Who has this content, without a look at the rows: that is why `removed` is in it. Made after a first
+/// scan: row by row it would cost more than the rows.
 const INDEX: &str = "
-CREATE INDEX IF NOT EXISTS files_by_content ON files (size, hash) WHERE removed IS NULL;
+CREATE INDEX IF NOT EXISTS files_by_content ON files (size, hash, removed);
 ";
 
 /// All steps from `version` on, in one transaction that somebody else begins and ends.

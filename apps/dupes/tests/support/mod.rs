@@ -2,13 +2,15 @@
 
 #![allow(dead_code, reason = "not every binary needs all of it")]
 
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 /// Far more than anything here takes, on a machine that is busy with something else.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
@@ -127,4 +129,22 @@ fn lines_of(stdout: ChildStdout) -> mpsc::Receiver<String> {
 /// In a player: waits for [`Player::tell`].
 pub(crate) fn until_told() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+pub(crate) fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub(crate) fn write(dir: &TempDir, name: &str, text: &str) {
+    let path = dir.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
