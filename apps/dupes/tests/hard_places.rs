@@ -548,7 +548,7 @@ fn every_problem_has_a_line() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for n in 0..MANY {
         write(&dir, &format!("{n:05}"), "x");
-        fs::set_permissions(dir.path().join(format!("{n:05}")), fs::Permissions::from_mode(0))
+        fs::set_permissions(dir.path().join(format!("{n:05}")), fs::Permissions::from_mode(0o000))
             .unwrap();
     }
     let mut command = Command::new("setpriv");
