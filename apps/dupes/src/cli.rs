@@ -24,6 +24,7 @@ use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Pars
 use self::args::{
     Args, Counting, Database, FilterWords, Find, Refresh, Report, Roots, Running, Verb,
 };
+use crate::alike::{By, Likeness};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
 use crate::exit::Exit;
@@ -47,6 +48,8 @@ pub enum Command {
     RemoveRoot(PathBuf, PathBuf, Consent),
     /// List sets that are recorded.
     ReportFiles(PathBuf, Listing),
+    /// List folders that are alike.
+    ReportFolders(PathBuf, Likeness, Style),
     /// Forget what has been gone since before that time.
     Purge(PathBuf, i64, Consent),
     /// Look whether the database is in order, and perhaps put it in order.
@@ -165,6 +168,11 @@ pub fn parse(
             let format = if json { Format::Json } else { format };
             null_fits(null, format)?;
             Command::ReportFiles(place(database)?, Listing { min_size, format, nul: null })
+        }
+        Verb::Report(Report::Folders { database, partial, ignore_names, json }) => {
+            let by = if ignore_names { By::Contents } else { By::Names };
+            let likeness = Likeness { by, percent: partial, ..Likeness::default() };
+            Command::ReportFolders(place(database)?, likeness, style(json))
         }
         Verb::Status { database, json } => Command::Status(place(database)?, style(json)),
         Verb::Completions { shell } => Command::Print(pages::completions(shell)),

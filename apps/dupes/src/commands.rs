@@ -33,6 +33,9 @@ pub fn run(command: Command) -> Exit {
         Command::ListRoots(database, style) => roots::list(&database, style),
         Command::RemoveRoot(database, path, consent) => roots::remove(&database, &path, consent),
         Command::ReportFiles(database, listing) => report::files(&database, listing),
+        Command::ReportFolders(database, likeness, style) => {
+            report::folders(&database, &likeness, style)
+        }
         Command::Purge(database, before, consent) => upkeep::purge(&database, before, consent),
         Command::Verify(database, remedy) => upkeep::verify(&database, remedy),
         Command::Status(database, style) => status::status(&database, style),

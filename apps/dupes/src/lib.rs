@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alike;
 pub mod buffers;
 pub mod class;
 pub mod cli;

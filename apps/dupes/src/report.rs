@@ -1,9 +1,11 @@
-//! What the database knows of sets, listed as `find` would. It is what the last scans have seen: a hint,
-//! to be looked at again before anybody acts on it.
+//! What the database knows: sets of files, listed as `find` would, and folders that are alike. It is what
+//! the last scans have seen: a hint, to be looked at again before anybody acts on it.
+
+pub mod folders;
 
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 
 use rusqlite::{Connection, params};
 
@@ -35,8 +37,7 @@ pub fn files(
     stop: &Stop,
 ) -> io::Result<()> {
     let failed = |error: crate::store::Error| io::Error::other(error.to_string());
-    let mut totals = Totals::default();
-    let (mut online, mut paths) = (HashMap::new(), HashMap::new());
+    let (mut totals, mut online) = (Totals::default(), HashMap::new());
     for root in store.roots().map_err(failed)? {
         let contents = store.contents(root.id).map_err(failed)?;
         totals.folders += contents.folders;
@@ -44,12 +45,11 @@ pub fn files(
         totals.bytes += contents.bytes;
         totals.unread += contents.errors;
         online.insert(root.id, root.presence() == Presence::Online);
-        paths.insert(root.id, root.path.as_os_str().as_bytes().to_vec());
     }
     let algorithm = store.algorithm().map_err(failed)?.unwrap_or_default();
     let mut report = Report {
         connection: store.connection(),
-        paths: Paths { connection: store.connection(), roots: paths, known: HashMap::new() },
+        paths: Paths::new(store.connection(), root_paths(store).map_err(failed)?),
         online,
         sharing: Sharing::default(),
         devices: HashMap::new(),
@@ -167,6 +167,12 @@ fn reclaimable(inode: &Inode, sharing: &mut Sharing, devices: &mut HashMap<u64, 
     sharing.own(&inode.paths[0], device, inode.blocks * 512)
 }
 
+/// Of each root.
+fn root_paths(store: &Store) -> Result<HashMap<i64, Vec<u8>>, crate::store::Error> {
+    let roots = store.roots()?.into_iter();
+    Ok(roots.map(|root| (root.id, root.path.into_os_string().into_vec())).collect())
+}
+
 /// Puts the paths of folders together.
 struct Paths<'a> {
     connection: &'a Connection,
@@ -177,7 +183,11 @@ struct Paths<'a> {
 /// So many are kept: those of one set mostly lie together.
 const KEPT: usize = 10_000;
 
-impl Paths<'_> {
+impl<'a> Paths<'a> {
+    fn new(connection: &'a Connection, roots: HashMap<i64, Vec<u8>>) -> Paths<'a> {
+        Paths { connection, roots, known: HashMap::new() }
+    }
+
     fn of(&mut self, folder: i64) -> rusqlite::Result<Vec<u8>> {
         if let Some(path) = self.known.get(&folder) {
             return Ok(path.clone());

@@ -658,3 +658,71 @@ fn verify_says_what_is_wrong_and_repairs_it() {
     bench.scan(&[]);
     assert_eq!(bench.dump(), fresh, "a scan has brought it back");
 }
+
+// ------------------------------------------------------------ folders
+
+fn folders(bench: &Bench, more: &[&str]) -> serde_json::Value {
+    let output = bench.dupes(&[&["report", "folders", "--json"], more].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn folders_that_are_equal_alike_or_held_are_told() {
+    let bench = Bench::new();
+    for folder in ["one", "two"] {
+        bench.write(&format!("{folder}/in/a"), "first");
+        bench.write(&format!("{folder}/b"), "second");
+        bench.write(&format!("{folder}/empty"), "");
+    }
+    for (name, text) in [("b", "second"), ("c", "third!"), ("new", "only here, and nowhere else")] {
+        bench.write(&format!("alike/{name}"), text);
+    }
+    for (name, text) in [("b", "second"), ("c", "third!")] {
+        bench.write(&format!("like/{name}"), text);
+    }
+    bench.scan(&[]);
+    let path = |name: &str| bench.path(name).to_str().unwrap().to_owned();
+    let found = folders(&bench, &[]);
+    assert_eq!(found["exact"].as_array().unwrap().len(), 1, "nested ones are folded: {found}");
+    assert_eq!(found["exact"][0]["folders"], serde_json::json!([path("one"), path("two")]));
+    assert_eq!(found["exact"][0]["files"], 3);
+    let pair = &found["partial"][0];
+    assert_eq!(pair["folders"], serde_json::json!([path("alike"), path("like")]), "{found}");
+    assert_eq!((&pair["shared"], &pair["only_in"][0]["names"][0]), (&2.into(), &"new".into()));
+    assert_eq!(found["contained"][0]["folder"], path("like"), "{found}");
+    assert_eq!(folders(&bench, &["--partial", "90"])["partial"], serde_json::json!([]));
+    let text = bench.dupes(&["report", "folders"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("equal: 3 files") && text.contains("only here: 1 (new)"), "{text}");
+}
+
+#[test]
+fn names_can_be_ignored() {
+    let bench = Bench::new();
+    bench.write("one/a", "first");
+    bench.write("one/b", "second");
+    bench.write("two/c", "first");
+    bench.write("two/d", "second");
+    bench.scan(&[]);
+    assert_eq!(folders(&bench, &[])["exact"], serde_json::json!([]));
+    assert_eq!(folders(&bench, &["--ignore-names"])["exact"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_folder_with_something_that_was_not_recorded_is_equal_to_none() {
+    let bench = Bench::new();
+    for folder in ["one", "two"] {
+        bench.write(&format!("{folder}/a"), "first");
+    }
+    std::os::unix::fs::symlink("a", bench.path("two/link")).unwrap();
+    bench.scan(&[]);
+    assert_eq!(folders(&bench, &[])["exact"], serde_json::json!([]));
+    // One that is gone counts no more.
+    fs::remove_file(bench.path("two/link")).unwrap();
+    bench.scan(&[]);
+    assert_eq!(folders(&bench, &[])["exact"].as_array().unwrap().len(), 1);
+    fs::remove_dir_all(bench.path("two")).unwrap();
+    bench.scan(&[]);
+    assert_eq!(folders(&bench, &[])["exact"], serde_json::json!([]));
+}

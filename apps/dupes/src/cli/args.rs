@@ -362,4 +362,18 @@ pub(super) enum Report {
         #[arg(short = '0', long)]
         null: bool,
     },
+    /// Lists folders that are equal, much alike, or held by another one, as of the last scans
+    Folders {
+        #[command(flatten)]
+        database: Database,
+        /// How much of all files of two folders both must have to be called alike
+        #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent, allow_negative_numbers = true)]
+        partial: u32,
+        /// Compare contents only, whatever the names
+        #[arg(long)]
+        ignore_names: bool,
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }

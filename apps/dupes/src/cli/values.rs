@@ -50,6 +50,10 @@ pub(super) fn errors(text: &str) -> Result<u64, String> {
     number(text, 0..=MOST).map(|number| number as u64)
 }
 
+pub(super) fn percent(text: &str) -> Result<u32, String> {
+    number(text, 1..=100).map(|number| number as u32)
+}
+
 /// A port alone is one that nobody else can reach.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let local = text.strip_prefix("localhost:").or_else(|| text.strip_prefix(':')).unwrap_or(text);

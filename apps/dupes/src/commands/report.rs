@@ -4,8 +4,9 @@ use std::error::Error;
 use std::io;
 use std::path::Path;
 
-use super::{end, list, stop_on_signals};
-use crate::cli::Listing;
+use super::{end, list, stop_on_signals, tell};
+use crate::alike::Likeness;
+use crate::cli::{Listing, Style};
 use crate::exit::Exit;
 use crate::problems::Problems;
 use crate::report;
@@ -25,4 +26,16 @@ pub(super) fn files(database: &Path, listing: Listing) -> Result<Exit, Box<dyn E
         }
         printed => Ok(end(printed, &Problems::default(), &stop)),
     }
+}
+
+pub(super) fn folders(
+    database: &Path,
+    likeness: &Likeness,
+    style: Style,
+) -> Result<Exit, Box<dyn Error>> {
+    let found = report::folders::folders(&Store::open(database)?, likeness)?;
+    Ok(match style {
+        Style::Text => tell(style, &found.text(), &serde_json::Value::Null),
+        Style::Json => tell(style, "", &found.json()),
+    })
 }

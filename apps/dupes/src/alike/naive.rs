@@ -1,0 +1,325 @@
+//! The same claims by their definitions: all pairs of everything. Slow, and easy to believe.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{By, Facts, Likeness, Trees};
+
+pub(super) struct Naive<'a> {
+    trees: &'a Trees,
+    likeness: Likeness,
+    /// Of each folder, the numbers from its root on: in tree order if sorted.
+    ways: Vec<Vec<u32>>,
+    /// Of each file. Negative: no other file has it.
+    content: Vec<i64>,
+    /// Of each folder: what makes it alike, and its contents only.
+    elements: Vec<Elements>,
+    contents: Vec<Elements>,
+    is_whole: Vec<bool>,
+    /// The first folder that is equal, if that is another one.
+    original: Vec<Option<usize>>,
+    /// All pairs that are told; similar ones in both orders.
+    held: Vec<(usize, usize)>,
+    similar: Vec<(usize, usize)>,
+}
+
+type Elements = BTreeMap<(Vec<u32>, i64), u32>;
+
+fn common(a: &Elements, b: &Elements) -> u32 {
+    a.iter().map(|(key, count)| *count.min(b.get(key).unwrap_or(&0))).sum()
+}
+
+fn len(a: &Elements) -> u32 {
+    a.values().sum()
+}
+
+impl<'a> Naive<'a> {
+    pub(super) fn new(trees: &'a Trees, likeness: Likeness) -> Naive<'a> {
+        let mut ways: Vec<Vec<u32>> = Vec::new();
+        for (number, folder) in trees.folders.iter().enumerate() {
+            let mut way = ways.get(folder.parent as usize).cloned().unwrap_or_default();
+            way.push(number as u32);
+            ways.push(way);
+        }
+        let n = ways.len();
+        let mut naive = Naive {
+            trees,
+            likeness,
+            content: contents(trees),
+            elements: vec![Elements::new(); n],
+            contents: vec![Elements::new(); n],
+            is_whole: vec![true; n],
+            original: Vec::new(),
+            held: Vec::new(),
+            similar: Vec::new(),
+            ways,
+        };
+        naive.fill();
+        naive.original = (0..n).map(|folder| naive.find_original(folder)).collect();
+        naive.held = naive.find_held();
+        naive.similar = naive.find_similar();
+        naive
+    }
+
+    fn fill(&mut self) {
+        for folder in self.all() {
+            for above in &self.ways[folder] {
+                self.is_whole[*above as usize] &= self.trees.folders[folder].is_known;
+            }
+        }
+        for ((folder, name, _), content) in self.trees.files.iter().zip(&self.content) {
+            let way = &self.ways[*folder as usize];
+            for (at, above) in way.iter().map(|above| *above as usize).enumerate() {
+                let path = match self.likeness.by {
+                    By::Names => self.names(&way[at + 1..]).chain([*name]).collect(),
+                    By::Contents => Vec::new(),
+                };
+                *self.elements[above].entry((path, *content)).or_default() += 1;
+                *self.contents[above].entry((Vec::new(), *content)).or_default() += 1;
+                self.is_whole[above] &= *content >= 0;
+            }
+        }
+    }
+
+    fn names(&self, folders: &[u32]) -> impl Iterator<Item = u32> {
+        folders.iter().map(|folder| self.trees.folders[*folder as usize].name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        0..self.ways.len()
+    }
+
+    fn is_in(&self, a: usize, b: usize) -> bool {
+        self.ways[a].starts_with(&self.ways[b])
+    }
+
+    fn are_apart(&self, a: usize, b: usize) -> bool {
+        !self.is_in(a, b) && !self.is_in(b, a)
+    }
+
+    fn above(&self, a: usize) -> impl Iterator<Item = usize> {
+        self.ways[a].iter().rev().skip(1).map(|above| *above as usize)
+    }
+
+    fn are_equal(&self, a: usize, b: usize) -> bool {
+        let are_whole = self.is_whole[a] && self.is_whole[b];
+        let are_same = self.elements[a] == self.elements[b] && !self.elements[a].is_empty();
+        self.are_apart(a, b) && are_whole && are_same
+    }
+
+    fn find_original(&self, a: usize) -> Option<usize> {
+        let equal = self.all().filter(|b| self.are_equal(a, *b));
+        let first = equal.min_by_key(|b| &self.ways[*b])?;
+        (self.ways[first] < self.ways[a]).then_some(first)
+    }
+
+    fn is_copy(&self, a: usize) -> bool {
+        self.original[a].is_some()
+    }
+
+    fn copy_above(&self, a: usize) -> Option<usize> {
+        self.above(a).find(|above| self.is_copy(*above))
+    }
+
+    /// What is above has the same files, and nothing else.
+    fn is_inner(&self, a: usize) -> bool {
+        self.above(a).next().is_some_and(|parent| {
+            let same = self.is_whole[parent] == self.is_whole[a];
+            same && len(&self.contents[parent]) == len(&self.contents[a])
+        })
+    }
+
+    /// It may not be told by itself.
+    fn is_skipped(&self, a: usize) -> bool {
+        self.likeness.by == By::Contents && self.is_inner(a)
+    }
+
+    fn goes_with_a_copy(&self, a: usize) -> bool {
+        let original = self.copy_above(a).and_then(|copy| self.original[copy]);
+        let is_same = |b: usize, original| self.is_in(b, original) && self.are_equal(a, b);
+        original.is_some_and(|original| self.all().any(|b| is_same(b, original)))
+    }
+
+    fn lie_in_equals(&self, a: usize, b: usize) -> bool {
+        [(a, b), (b, a)].into_iter().any(|(a, b)| {
+            self.copy_above(a).is_some_and(|copy| {
+                let equal = |other: usize| self.are_equal(copy, other);
+                self.all()
+                    .any(|other| equal(other) && self.is_in(b, other) && !self.is_in(a, other))
+            })
+        })
+    }
+
+    fn won(&self, folder: usize) -> u64 {
+        let files = self.trees.files.iter();
+        files.filter(|file| self.is_in(file.0 as usize, folder)).map(|file| file.2.on_disk).sum()
+    }
+
+    pub(super) fn exact(&self) -> BTreeSet<String> {
+        let firsts = self.all().filter(|a| !self.is_copy(*a) && !self.is_skipped(*a));
+        let sets = firsts.filter_map(|first| {
+            let rest = self.all().filter(|b| {
+                self.are_equal(first, *b) && !self.is_skipped(*b) && !self.goes_with_a_copy(*b)
+            });
+            let mut rest: Vec<usize> = rest.collect();
+            rest.sort_by_key(|b| &self.ways[*b]);
+            let won: u64 = rest.iter().map(|b| self.won(*b)).sum();
+            let covered = |b: usize| {
+                let (here, there) = ((first, b), (b, first));
+                let in_held = |pair| self.is_below(here, pair) || self.is_below(there, pair);
+                self.similar.iter().any(|pair| self.is_covered(here, *pair))
+                    || self.held.iter().any(|pair| in_held(*pair))
+            };
+            let is_in_pair = rest.iter().all(|b| covered(*b));
+            rest.insert(0, first);
+            (rest.len() > 1).then(|| format!("{rest:?} {won} {is_in_pair}"))
+        });
+        sets.collect()
+    }
+
+    pub(super) fn holds(&self, b: usize, a: usize) -> bool {
+        common(&self.contents[a], &self.contents[b]) == len(&self.contents[a])
+    }
+
+    fn find_held(&self) -> Vec<(usize, usize)> {
+        let inner = |a: usize| {
+            let all = self.all().filter(move |b| self.is_in(*b, a));
+            all.filter(move |b| len(&self.contents[*b]) == len(&self.contents[a]))
+        };
+        let mut held: Vec<(usize, usize)> = Vec::new();
+        let mut folders: Vec<usize> = self.all().collect();
+        folders.sort_by_key(|a| Reverse((len(&self.contents[*a]), &self.ways[*a])));
+        let goes = |folder: usize, held: &[(usize, usize)]| {
+            held.iter().any(|(other, _)| self.is_in(folder, *other))
+        };
+        for a in folders {
+            let is_empty = self.contents[a].is_empty();
+            if is_empty
+                || goes(a, &held)
+                || self.is_inner(a)
+                || !self.is_whole[a]
+                || self.is_copy(a)
+            {
+                continue;
+            }
+            let by = self.all().filter(|b| {
+                // Nothing smaller in it does, and nothing above it is as small.
+                let smaller = |c: usize| {
+                    self.is_in(c, *b) && self.holds(c, a) && self.contents[c] != self.contents[*b]
+                };
+                // A folder that is not whole, around one that is.
+                let around = |c: usize| {
+                    c != *b
+                        && self.is_in(c, *b)
+                        && self.contents[c] == self.contents[*b]
+                        && self.is_whole[c] != self.is_whole[*b]
+                };
+                // Equal folders with nothing but folders around them.
+                let meet = || inner(a).any(|x| inner(*b).any(|y| self.are_equal(x, y)));
+                self.are_apart(a, *b)
+                    && self.holds(*b, a)
+                    && !self.all().any(smaller)
+                    && !self.all().any(around)
+                    && !self.is_inner(*b)
+                    && !meet()
+                    && !self.is_copy(*b)
+                    && !self.lie_in_equals(a, *b)
+                    && !goes(*b, &held)
+            });
+            let by: Vec<usize> = by.collect();
+            held.extend(by.iter().map(|b| (a, *b)));
+        }
+        held.iter().copied().filter(|(_, b)| !goes(*b, &held)).collect()
+    }
+
+    pub(super) fn contained(&self) -> BTreeSet<String> {
+        let told = |(a, b): &(usize, usize)| {
+            let is_in_pair = self.similar.iter().any(|pair| self.is_below((*a, *b), *pair));
+            format!("{a} < {b} {} {is_in_pair}", self.won(*a))
+        };
+        self.held.iter().map(told).collect()
+    }
+
+    pub(super) fn are_similar(&self, a: usize, b: usize) -> bool {
+        let shared = common(&self.elements[a], &self.elements[b]);
+        let all = len(&self.elements[a]) + len(&self.elements[b]) - shared;
+        self.are_apart(a, b) && shared > 0 && shared * 100 >= self.likeness.percent * all
+    }
+
+    fn is_below(&self, (a, b): (usize, usize), (x, y): (usize, usize)) -> bool {
+        (a, b) != (x, y) && self.is_in(a, x) && self.is_in(b, y)
+    }
+
+    /// The pair lies in the other one, at the same place if names count.
+    fn is_covered(&self, (a, b): (usize, usize), (x, y): (usize, usize)) -> bool {
+        let names = |from: usize, to: usize| self.names(&self.ways[from][self.ways[to].len()..]);
+        self.is_below((a, b), (x, y))
+            && (self.likeness.by == By::Contents || names(a, x).eq(names(b, y)))
+    }
+
+    fn find_similar(&self) -> Vec<(usize, usize)> {
+        let held: Vec<_> = self.held.iter().flat_map(|(a, b)| [(*a, *b), (*b, *a)]).collect();
+        let pairs = self.all().flat_map(|a| self.all().map(move |b| (a, b)));
+        let may_be = |a: usize| !self.is_copy(a) && !self.is_skipped(a);
+        let similar = pairs.filter(|(a, b)| {
+            self.are_similar(*a, *b)
+                && may_be(*a)
+                && may_be(*b)
+                && !self.lie_in_equals(*a, *b)
+                && !held.iter().any(|pair| self.is_below((*a, *b), *pair))
+        });
+        let similar: Vec<(usize, usize)> = similar.collect();
+        let is_covered = |pair| similar.iter().any(|other| self.is_covered(pair, *other));
+        similar.iter().copied().filter(|pair| !is_covered(*pair)).collect()
+    }
+
+    pub(super) fn partial(&self) -> BTreeSet<String> {
+        let told = self.similar.iter().filter(|(a, b)| a < b);
+        told.map(|(a, b)| self.pair(*a, *b)).collect()
+    }
+
+    pub(super) fn pair(&self, a: usize, b: usize) -> String {
+        let rank = |a: usize| (self.won(a), len(&self.elements[a]), Reverse(a));
+        let (a, b) = if rank(a) > rank(b) { (a, b) } else { (b, a) };
+        let shared = common(&self.elements[a], &self.elements[b]);
+        let only = [a, b].map(|side| len(&self.elements[side]) - shared);
+        // Equal files have as much on disk.
+        let on_disk = |content: i64| {
+            let file = self.content.iter().position(|other| *other == content).unwrap();
+            self.trees.files[file].2.on_disk
+        };
+        let won = self.elements[b].iter().map(|(key, count)| {
+            let count = count.min(self.elements[a].get(key).unwrap_or(&0));
+            u64::from(*count) * on_disk(key.1)
+        });
+        let won: u64 = won.sum();
+        let paths = |root: usize| -> Vec<(usize, Vec<u32>)> {
+            let files = self.trees.files.iter().enumerate();
+            let paths = files.filter_map(|(file, (folder, name, _))| {
+                let below = self.ways[*folder as usize].strip_prefix(&self.ways[root][..])?;
+                Some((file, self.names(below).chain([*name]).collect()))
+            });
+            paths.collect()
+        };
+        let (mut content, mut time) = (0, 0);
+        let others = paths(b);
+        for (x, path) in paths(a) {
+            for (y, _) in others.iter().filter(|(_, other)| *other == path) {
+                let mtime = |file: usize| self.trees.files[file].2.mtime;
+                let is_same = self.content[x] == self.content[*y];
+                content += u32::from(!is_same);
+                time += u32::from(is_same && mtime(x) != mtime(*y));
+            }
+        }
+        format!("{a} ~ {b} {shared} {only:?} {content} {time} {won}")
+    }
+}
+
+fn contents(trees: &Trees) -> Vec<i64> {
+    let content = |(file, (_, _, facts)): (usize, &(u32, u32, Facts))| {
+        let same = trees.files.iter().filter(|other| other.2.content == facts.content);
+        let alone = -1 - file as i64;
+        facts.content.filter(|_| same.count() > 1).map_or(alone, i64::from)
+    };
+    trees.files.iter().enumerate().map(content).collect()
+}
