@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::fs::Stat;
@@ -17,6 +17,7 @@ use crate::contents::Contents;
 use crate::descriptors;
 use crate::folders::{FileId, Folder, Folders, Seen};
 use crate::io::{self, Gauge};
+use crate::locking::lock;
 use crate::memory::{Known, Learned, Memory};
 use crate::options::Options;
 use crate::problems::{Kind, Problems};
@@ -596,8 +597,4 @@ impl Sink for Entrance {
             memory.left(folder, end);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

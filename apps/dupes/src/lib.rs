@@ -19,6 +19,7 @@ pub mod folders;
 pub mod hashing;
 pub mod io;
 pub mod listing;
+mod locking;
 pub mod memory;
 pub mod metrics;
 pub mod mounts;

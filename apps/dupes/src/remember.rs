@@ -7,12 +7,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
 use crate::folders::{FileId, Folder, Folders, Seen};
+use crate::locking::lock;
 use crate::memory::{Known, Learned, Memory};
 use crate::mounts;
 use crate::read::Unread;
@@ -572,8 +573,4 @@ impl Sink for Remember {
 
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

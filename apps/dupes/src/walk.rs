@@ -9,7 +9,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
@@ -19,6 +19,7 @@ use tidegate::Pool;
 use crate::filter::{Decision, Ignores};
 use crate::folders::{self, Folder, Folders, Found, open_path};
 use crate::io::Gauge;
+use crate::locking::lock;
 use crate::mounts;
 use crate::options::{Filter, Root};
 use crate::problems::{Kind, Problems, code};
@@ -543,8 +544,4 @@ pub fn terminated(path: &[u8]) -> Vec<u8> {
     let mut path = path.to_vec();
     path.push(0);
     path
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

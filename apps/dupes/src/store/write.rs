@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rusqlite::{CachedStatement, Connection, params};
@@ -12,6 +12,7 @@ use tidegate::{BuildError, Pool, Shutdown};
 use super::connect;
 use super::rows::{FileRow, FolderRow};
 use crate::digest::Digest;
+use crate::locking::lock;
 use crate::stop::Stop;
 
 /// Records that one task writes: some ms of work.
@@ -301,8 +302,4 @@ impl<'a> Statements<'a> {
 
 fn hash(digest: &Option<Digest>) -> Option<&[u8]> {
     digest.as_ref().map(Digest::as_bytes)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
