@@ -3,12 +3,13 @@
 //! A million of them have to fit: a file takes its hash, its number and five bytes of a table.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use hashbrown::HashTable;
 
 use crate::digest::Digest;
 use crate::folders::FileId;
+use crate::locking::lock;
 
 const SHARDS: usize = 64;
 
@@ -43,22 +44,29 @@ impl Default for Contents {
 }
 
 impl Contents {
-    /// A file has this content. All digests of a run have the same length.
-    pub fn add(&self, digest: &Digest, file: FileId) {
-        let key = digest.as_bytes();
-        let hash = self.keys.hash_one(key);
-        let shard = &self.shards[hash as usize % SHARDS];
-        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        shard.add(key, hash, file, |key| self.keys.hash_one(key));
+    /// Files have these contents. All digests of a run have the same length.
+    pub fn add(&self, files: Vec<(Digest, FileId)>) {
+        let hash = |key: &[u8]| self.keys.hash_one(key);
+        let mut places: Vec<(usize, u64, usize)> = Vec::with_capacity(files.len());
+        for (at, (digest, _)) in files.iter().enumerate() {
+            let hash = hash(digest.as_bytes());
+            places.push((hash as usize % SHARDS, hash, at));
+        }
+        // Those of one shard together: it is locked once.
+        places.sort_unstable();
+        for of_one in places.chunk_by(|one, other| one.0 == other.0) {
+            let mut shard = lock(&self.shards[of_one[0].0]);
+            for (_, value, at) in of_one {
+                let (digest, file) = &files[*at];
+                shard.add(digest.as_bytes(), *value, *file, hash);
+            }
+        }
     }
 
     /// All contents that more than one file has. Nothing is left: a shard is given up when it was
     /// looked through.
     pub fn take_sets(&self) -> impl Iterator<Item = (Digest, Vec<FileId>)> {
-        self.shards.iter().flat_map(|shard| {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *shard).into_sets()
-        })
+        self.shards.iter().flat_map(|shard| std::mem::take(&mut *lock(shard)).into_sets())
     }
 }
 
@@ -113,10 +121,14 @@ mod tests {
         for (_, algorithm) in Algorithm::NAMES {
             let contents = Contents::default();
             let mut expected: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-            for n in 0..5_000_u32 {
-                let digest = algorithm.digest(&(n * n % 3_001).to_le_bytes());
-                contents.add(&digest, FileId { folder: 0, entry: n });
-                expected.entry(digest.to_string()).or_default().push(n);
+            let all: Vec<u32> = (0..5_000).collect();
+            for some in all.chunks(100) {
+                let digest = |n: u32| algorithm.digest(&(n * n % 3_001).to_le_bytes());
+                let file = |n: &u32| (digest(*n), FileId { folder: 0, entry: *n });
+                contents.add(some.iter().map(file).collect());
+                some.iter().for_each(|n| {
+                    expected.entry(digest(*n).to_string()).or_default().push(*n);
+                });
             }
             expected.retain(|_, files| files.len() > 1);
             let sets = contents.take_sets().map(|(digest, files)| {

@@ -8,8 +8,8 @@ use crate::{compare, readers};
 const RESERVED: u64 = 40;
 /// Of a walking worker: its folder, the one above while a long path is gone down, its statistics.
 const OF_WALKER: u64 = 3;
-/// Of a reading worker on each device: its file and its statistics.
-const OF_READERS: u64 = 2 * readers::MOST as u64;
+/// Of a reading worker on each device: its file, the folder of that, and its statistics.
+const OF_READERS: u64 = 3 * readers::MOST as u64;
 /// Of one that compares.
 const OF_COMPARING: u64 = compare::MOST as u64 + 1;
 
@@ -53,9 +53,9 @@ mod tests {
             (comparing, reading)
         };
         assert_eq!(of(None, 2), (2, usize::MAX));
-        assert_eq!(of(Some(1_024), 2), (2, 50));
-        assert_eq!(of(Some(1_024), 64), (54, 26));
-        assert_eq!(of(Some(256), 2), (2, 10));
+        assert_eq!(of(Some(1_024), 2), (2, 35));
+        assert_eq!(of(Some(1_024), 64), (54, 18));
+        assert_eq!(of(Some(256), 2), (2, 7));
         assert_eq!([of(Some(64), 2), of(Some(3), 2), of(Some(0), 64)], [(1, 1); 3]);
     }
 }

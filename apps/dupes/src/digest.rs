@@ -107,7 +107,11 @@ impl Digest {
 /// Hexadecimal.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: [char; 16] =
+            ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        let digits = self.as_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text: String = digits.map(|digit| DIGITS[usize::from(digit)]).collect();
+        f.write_str(&text)
     }
 }
 

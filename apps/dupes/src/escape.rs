@@ -19,6 +19,12 @@ pub struct Escaped<'a>(&'a [u8]);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
+        if let Ok(text) = std::str::from_utf8(self.0)
+            && self.0.iter().all(is_plain)
+        {
+            return f.write_str(text); // most names, in one piece
+        }
         for chunk in self.0.utf8_chunks() {
             write_text(chunk.valid(), f)?;
             write_hex(chunk.invalid(), f)?;

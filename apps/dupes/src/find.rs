@@ -408,7 +408,7 @@ impl Run {
         let mut finder = Finder::new(&self.folders, self.options.filter.follow);
         let algorithm = self.options.hash.unwrap_or_default();
         let (mut samples, mut bytes) = (Vec::new(), 0);
-        let (mut learned, mut done) = (Vec::new(), 0);
+        let (mut hashed, mut unread, mut done) = (Vec::new(), Vec::new(), 0);
         for file in batch {
             if self.live.stop.is_asked() {
                 break;
@@ -418,10 +418,7 @@ impl Run {
             let size = target.seen.size;
             let end = if size <= WHOLE {
                 let digest = target.whole(|bytes| algorithm.digest(bytes));
-                digest.inspect(|_| bytes += size).map(|digest| match self.memory {
-                    None => self.contents.add(&digest, *file),
-                    Some(_) => learned.push((*file, Learned::Digest(digest))),
-                })
+                digest.inspect(|_| bytes += size).map(|digest| hashed.push((digest, *file)))
             } else {
                 let sample = target.samples(|bytes| self.splitter.value(bytes));
                 sample
@@ -429,19 +426,25 @@ impl Run {
                     .map(|sample| samples.push(((size, sample), *file)))
             };
             if let Err(why) = end {
-                self.unread(*file, why);
-                learned.push((*file, Learned::Nothing(why)));
+                unread.push((*file, why));
             }
         }
-        if let Some(memory) = &self.memory {
-            let samples =
-                samples.iter().map(|((_, sample), file)| (*file, Learned::Sample(*sample)));
-            learned.extend(samples);
-            memory.learned(learned);
-        }
+        // From here on it waits for others, not for the disk.
+        reader.gauge.end(&reader.pool, begun);
         Tally::add(&self.live.tally.reads_done, done);
         Tally::add(&self.live.tally.read_bytes_done, bytes);
-        reader.gauge.end(&reader.pool, begun);
+        unread.iter().for_each(|(file, why)| self.unread(*file, *why));
+        match &self.memory {
+            None => self.contents.add(hashed),
+            Some(memory) => {
+                let unread = unread.into_iter().map(|(file, why)| (file, Learned::Nothing(why)));
+                let hashed =
+                    hashed.into_iter().map(|(digest, file)| (file, Learned::Digest(digest)));
+                let samples =
+                    samples.iter().map(|((_, sample), file)| (*file, Learned::Sample(*sample)));
+                memory.learned(unread.chain(hashed).chain(samples).collect());
+            }
+        }
         self.add_samples(samples);
         self.mind_classes(false);
     }

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, Stat, open, openat};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -123,32 +123,26 @@ pub struct Folder {
 impl Folder {
     /// Its path, which begins with that of the root.
     pub fn path(&self) -> Vec<u8> {
-        let mut path = self.root().name.to_vec();
-        self.join_names(&mut path);
+        let names: Vec<&[u8]> = self.and_above().map(Folder::name).collect();
+        let mut path = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+        let (root, below) = names.split_last().expect("it is one of them");
+        path.extend_from_slice(root);
+        below.iter().rev().for_each(|name| join(&mut path, name));
         path
     }
 
     /// From its root on: empty for the root.
     pub fn path_below_root(&self) -> Vec<u8> {
+        let below = self.and_above().filter(|folder| folder.parent.is_some());
+        let names: Vec<&[u8]> = below.map(Folder::name).collect();
         let mut path = Vec::new();
-        self.join_names(&mut path);
+        names.iter().rev().for_each(|name| join(&mut path, name));
         path
     }
 
     /// Itself, then what it lies in, up to its root. No recursion: trees may be very deep.
     fn and_above(&self) -> impl Iterator<Item = &Folder> {
         std::iter::successors(Some(self), |folder| folder.parent.as_deref())
-    }
-
-    fn root(&self) -> &Folder {
-        self.and_above().last().expect("it is one of them")
-    }
-
-    /// The names from below the root on.
-    fn join_names(&self, path: &mut Vec<u8>) {
-        let below = self.and_above().filter(|folder| folder.parent.is_some());
-        let names: Vec<&[u8]> = below.map(|folder| &*folder.name).collect();
-        names.iter().rev().for_each(|name| join(path, name));
     }
 
     /// Its own name; of a root, the path that was given.
@@ -356,9 +350,13 @@ pub fn open_path(path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
             rest = more;
         }
     }
-    let folder = at.expect("a path that was too long has been cut");
-    let rest = c_str(rest)?;
-    retry_on_intr(|| openat(&folder, rest, flags, Mode::empty()))
+    open_in(at.expect("a path that was too long has been cut").as_fd(), rest, flags)
+}
+
+/// Opens what a folder has by that name, which ends with a zero byte.
+pub fn open_in(folder: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let name = c_str(name)?;
+    retry_on_intr(|| openat(folder, name, flags | OFlags::CLOEXEC, Mode::empty()))
 }
 
 fn c_str(path: &[u8]) -> rustix::io::Result<&CStr> {

@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use tidegate::Pool;
 
 /// More never helped, on the disks we have.
 pub const MOST: usize = 32;
-/// So much time of workers is a sample worth deciding by.
-const ENOUGH: Duration = Duration::from_millis(4);
+/// So much time of workers is a sample worth deciding by: much more than one waits for another that
+/// holds a lock and has lost its core.
+const ENOUGH: Duration = Duration::from_millis(32);
 /// One in so many pieces of work is measured, once a few have been.
 const SELDOM: u32 = 4;
 const FIRST: u32 = 32;
@@ -36,7 +38,7 @@ pub struct Gauge {
 #[derive(Debug, Default)]
 struct Sums {
     all: Duration,
-    blocked: Duration,
+    busy: Duration,
 }
 
 /// The beginning of a piece of work.
@@ -80,14 +82,13 @@ impl Gauge {
     pub fn end(&self, pool: &Pool, begun: Option<Begun>) {
         let Some(begun) = begun else { return };
         let (all, Some(busy)) = (begun.at.elapsed(), busy()) else { return };
-        let blocked = all.saturating_sub(busy.saturating_sub(begun.busy));
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         sums.all += all;
-        sums.blocked += blocked;
+        sums.busy += busy.saturating_sub(begun.busy);
         if sums.all < ENOUGH {
             return;
         }
-        let share = sums.blocked.as_secs_f64() / sums.all.as_secs_f64();
+        let share = 1.0 - (sums.busy.as_secs_f64() / sums.all.as_secs_f64()).min(1.0);
         *sums = Sums::default();
         drop(sums);
         let now = self.workers();
@@ -99,12 +100,13 @@ impl Gauge {
     }
 }
 
-/// How many workers keep `cores` busy if each is blocked for that share of its time. Fewer than now
-/// only if they are far too many: a burst from memory says little of what comes next.
+/// How many workers keep `cores` busy if each is blocked for that share of its time. At most twice as many
+/// as now: one that has waited for another says little of the disk. Fewer than now only if they are far
+/// too many: a burst from memory says little of what comes next.
 fn wanted(now: usize, cores: usize, most: usize, blocked: f64) -> usize {
     let running = (1.0 - blocked).max(1.0 / 1024.0);
     let wanted = ((cores as f64 / running) as usize).clamp(cores, most.max(cores));
-    if wanted > now || wanted * 4 <= now { wanted } else { now }
+    if wanted > now || wanted * 4 <= now { wanted.min(now * 2) } else { now }
 }
 
 thread_local! {
@@ -114,15 +116,23 @@ thread_local! {
 
 /// How long this thread has run, or waited for a core. None where the kernel does not say.
 fn busy() -> Option<Duration> {
-    STATISTICS.with_borrow(|file| {
+    let waited = STATISTICS.with_borrow(|file| {
         let mut text = [0; 64];
         let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
-        let text = std::str::from_utf8(&text[..len]).ok()?;
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        // A kernel that does not count says so by zeros.
-        (ran > 0).then(|| Duration::from_nanos(ran.saturating_add(waited)))
-    })
+        waited(std::str::from_utf8(&text[..len]).ok()?)
+    })?;
+    // The statistics say that as well, as of the last tick: up to 10 ms ago.
+    let ran = clock_gettime(ClockId::ThreadCPUTime);
+    Some(waited + Duration::try_from(ran).ok()?)
+}
+
+/// What the kernel says of a thread: how long it has run, and waited for a core, in ns, and how often it was
+/// given one.
+fn waited(statistics: &str) -> Option<Duration> {
+    let mut numbers = statistics.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    // A kernel that does not count says so by zeros.
+    (ran > 0).then(|| Duration::from_nanos(waited))
 }
 
 #[cfg(test)]
@@ -136,16 +146,39 @@ mod tests {
             (2, 2, 0.0, 2),
             (2, 2, 0.3, 2),
             (2, 2, 0.5, 4),
-            (2, 2, 0.75, 8),
-            (2, 2, 1.0, MOST),
+            (2, 2, 0.75, 4),
+            (4, 2, 0.75, 8),
+            (2, 2, 1.0, 4),
+            (16, 2, 1.0, MOST),
+            (31, 2, 1.0, MOST),
             (19, 2, 0.5, 4),
             (8, 2, 0.5, 8),
             (8, 2, 0.0, 2),
             (64, 64, 0.9, 64),
         ];
-        assert_eq!(wanted(2, 2, 5, 1.0), 5);
+        assert_eq!(wanted(4, 2, 5, 1.0), 5);
         for (now, cores, blocked, expected) in rows {
             assert_eq!(wanted(now, cores, MOST, blocked), expected, "{now} of {cores}, {blocked}");
+        }
+    }
+
+    /// To the ms, not to the tick: a piece of work is often shorter than one.
+    #[test]
+    fn what_a_thread_computes_is_no_wait() {
+        let Some(before) = busy() else { return eprintln!("skipped: no statistics of threads") };
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(2) {
+            std::hint::spin_loop();
+        }
+        let (all, now) = (begun.elapsed(), busy().unwrap());
+        assert!(now - before + Duration::from_millis(1) >= all, "{:?} of {all:?}", now - before);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_is_not_believed() {
+        assert_eq!(waited("120 7 3\n"), Some(Duration::from_nanos(7)));
+        for silent in ["0 0 0\n", "", "7", "x 7 3", "7 -1 3"] {
+            assert_eq!(waited(silent), None, "{silent:?}");
         }
     }
 

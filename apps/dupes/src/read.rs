@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fstat};
 use rustix::io::{Errno, pread, retry_on_intr};
 
 use crate::buffers::with_buffer;
-use crate::folders::{FileId, Folder, Folders, Seen, open_path};
+use crate::folders::{FileId, Folder, Folders, Seen, join, open_in, open_path};
 use crate::problems::{Kind, code};
 
 /// Files up to here are read whole, once; of larger ones samples come first.
 pub const WHOLE: u64 = 64 << 10;
 /// Bytes of a sample: of the beginning, the middle and the end.
 const SAMPLE: usize = 4 << 10;
+/// So many files of a folder in a row make it worth opening.
+const MANY: usize = 8;
 
 /// Why a file is in no set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub struct Finder<'a> {
     folders: &'a Folders,
     follow: bool,
     last: Option<Arc<Folder>>,
+    /// How many files of it were asked for, one after the other.
+    visits: usize,
+    /// The folder, once they are many: a name in it is found sooner than a whole path.
+    opened: Option<OwnedFd>,
     /// Ends with a zero byte.
     path: Vec<u8>,
     prefix: usize,
@@ -51,6 +57,8 @@ pub struct Finder<'a> {
 pub struct Target<'a> {
     /// Ends with a zero byte.
     path: &'a [u8],
+    /// Where only the name has to be looked up: how long that is.
+    folder: Option<(BorrowedFd<'a>, usize)>,
     /// What the walk has seen.
     pub seen: Seen,
     device: u64,
@@ -60,7 +68,7 @@ pub struct Target<'a> {
 impl<'a> Finder<'a> {
     /// `follow`: names may be links.
     pub fn new(folders: &'a Folders, follow: bool) -> Finder<'a> {
-        Finder { folders, follow, last: None, path: Vec::new(), prefix: 0 }
+        Finder { folders, follow, last: None, visits: 0, opened: None, path: Vec::new(), prefix: 0 }
     }
 
     /// The file with that number.
@@ -70,19 +78,34 @@ impl<'a> Finder<'a> {
             _ => self.go_to(file.folder),
         };
         self.path.truncate(self.prefix);
-        crate::folders::join(&mut self.path, folder.file_name(file.entry));
+        self.visits += 1;
+        if self.visits == MANY {
+            self.path.push(0);
+            // Who can't be opened is not needed: then it goes by whole paths.
+            self.opened = open_path(&self.path, OFlags::PATH | OFlags::DIRECTORY).ok();
+            self.path.pop();
+        }
+        let name = folder.file_name(file.entry);
+        join(&mut self.path, name);
         self.path.push(0);
         let seen = *folder.seen(file.entry);
         // What was given may be a link to a file: who names one means what it leads to.
         let may_be_link = self.follow || folder.is_given_file;
         let flags = if may_be_link { OFlags::empty() } else { OFlags::NOFOLLOW };
-        Target { path: &self.path, seen, device: self.folders.device_of(seen.device), flags }
+        Target {
+            path: &self.path,
+            folder: self.opened.as_ref().map(|opened| (opened.as_fd(), name.len())),
+            seen,
+            device: self.folders.device_of(seen.device),
+            flags,
+        }
     }
 
     fn go_to(&mut self, number: u32) -> Arc<Folder> {
         let folder = self.folders.folder(number);
         self.path = folder.path();
         self.prefix = self.path.len();
+        (self.visits, self.opened) = (0, None);
         self.last = Some(Arc::clone(&folder));
         folder
     }
@@ -106,7 +129,11 @@ impl Target<'_> {
     /// Opens it: never waits for anybody, whatever it has become.
     pub fn open(&self) -> Result<Opened, Unread> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | self.flags;
-        let file = open_path(self.path, flags).map_err(|error| match error {
+        let opened = match self.folder {
+            Some((folder, len)) => open_in(folder, &self.path[self.path.len() - len - 1..], flags),
+            None => open_path(self.path, flags),
+        };
+        let file = opened.map_err(|error| match error {
             // It was a file when it was seen.
             Errno::LOOP | Errno::NXIO => Unread::Changed,
             error => Unread::Failed(error),

@@ -167,19 +167,7 @@ impl Sets {
 
     /// As it is listed, and how many copies it counts for; None if nothing in it is to be.
     fn set(&self, size: u64, kin: &Kin, counts_bytes: bool) -> Option<(Set, usize)> {
-        let mut inodes: Vec<Inode> = Vec::with_capacity(kin.files.len());
-        let mut places: HashMap<(u16, u64), usize> = HashMap::with_capacity(kin.files.len());
-        for file in &kin.files {
-            let seen = self.folders[file.folder as usize].seen(file.entry);
-            let key = (seen.device, seen.inode);
-            // Files with one name that are one all the same: a file mounted on another.
-            let at = *places.entry(key).or_insert(inodes.len());
-            if at == inodes.len() {
-                inodes.push(Inode { names: Vec::new() });
-            }
-            inodes[at].names.push(*file);
-            inodes[at].names.extend(self.names.get(file).into_iter().flatten());
-        }
+        let mut inodes = self.by_inode(&kin.files);
         if inodes.len() == 1 && kin.files.len() > 1 && !self.rules.copies.contains(&1) {
             return None;
         }
@@ -225,6 +213,21 @@ impl Sets {
         });
         let set = Set { size, digest: kin.digest, verified, files: files.collect(), reclaimable };
         Some((set, copies))
+    }
+
+    /// Also files with one name that are one all the same: a file mounted on another.
+    fn by_inode(&self, files: &[FileId]) -> Vec<Inode> {
+        let key = |file: &FileId| {
+            let seen = self.folders[file.folder as usize].seen(file.entry);
+            (seen.device, seen.inode)
+        };
+        let mut files: Vec<FileId> = files.to_vec();
+        files.sort_by_key(key);
+        let one = |same: &[FileId]| {
+            let further = same.iter().filter_map(|file| self.names.get(file)).flatten();
+            Inode { names: same.iter().chain(further).copied().collect() }
+        };
+        files.chunk_by(|file, other| key(file) == key(other)).map(one).collect()
     }
 
     /// What comes free if it goes: nothing, if it has a name that we don't know, or that stays.
@@ -273,8 +276,10 @@ impl Sets {
 
     fn path(&self, file: FileId) -> Vec<u8> {
         let folder = &self.folders[file.folder as usize];
+        let name = folder.file_name(file.entry);
         let mut path = folder.path();
-        join(&mut path, folder.file_name(file.entry));
+        path.reserve_exact(name.len() + 1);
+        join(&mut path, name);
         path
     }
 }
