@@ -117,12 +117,17 @@ fn busy() -> Option<Duration> {
     STATISTICS.with_borrow(|file| {
         let mut text = [0; 64];
         let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
-        let text = std::str::from_utf8(&text[..len]).ok()?;
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-        // A kernel that does not count says so by zeros.
-        (ran > 0).then(|| Duration::from_nanos(ran.saturating_add(waited)))
+        parse(&text[..len])
     })
+}
+
+/// Nanoseconds on a core, and those of waiting for one.
+fn parse(statistics: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(statistics).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    // A kernel that does not count says so by zeros.
+    (ran > 0).then(|| Duration::from_nanos(ran.saturating_add(waited)))
 }
 
 #[cfg(test)]
@@ -154,5 +159,33 @@ mod tests {
         let gauge = Gauge::new(2, NonZeroUsize::new(5), MOST);
         assert_eq!(gauge.workers(), 5);
         assert!(gauge.begin().is_none());
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_says_nothing() {
+        assert_eq!(parse(b"7 3 1\n"), Some(Duration::from_nanos(10)));
+        assert_eq!(parse(b"18446744073709551615 1 1\n"), Some(Duration::from_nanos(u64::MAX)));
+        let nothing: [&[u8]; 8] =
+            [b"0 0 0\n", b"0 5 1\n", b"", b"\n", b"7\n", b"7 x\n", b"-7 3\n", b"\xff 1"];
+        for statistics in nothing {
+            assert_eq!(parse(statistics), None, "{}", statistics.escape_ascii());
+        }
+    }
+
+    /// What can't be measured is no reason to have more of them, or fewer.
+    #[test]
+    fn without_statistics_there_are_as_many_as_cores() {
+        let pool = Pool::builder("io").workers(2).build().unwrap();
+        let gauge = Gauge::new(2, None, MOST);
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        for _ in 0..100 {
+            gauge.end(&pool, None);
+        }
+        assert_eq!((gauge.workers(), pool.snapshot().live_workers), (2, 2));
+        // Ten seconds that were spent on nothing: blocked.
+        if let Some(busy) = busy() {
+            gauge.end(&pool, Some(Begun { at: long_ago, busy }));
+            assert_eq!(gauge.workers(), MOST, "it is not measured at all");
+        }
     }
 }
