@@ -163,7 +163,7 @@ fn build(things: &[(Vec<u8>, u8, Thing)]) -> TempDir {
 }
 
 fn cases() -> u32 {
-    std::env::var("TIDEGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40)
+    std::env::var("TIDEGATE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(80)
 }
 
 proptest! {
@@ -242,4 +242,19 @@ fn many_and_large_files_of_one_class() {
             }
         }
     }
+}
+
+/// Where samples are not taken from, and long before their end.
+#[test]
+fn files_that_differ_early_are_not_read_to_their_end() {
+    let dir = tempfile::tempdir().unwrap();
+    const SIZE: usize = 64 << 20;
+    for n in 0_u8..2 {
+        let mut bytes = vec![1; SIZE];
+        bytes[100_000] = n;
+        fs::write(dir.path().join(n.to_string()), bytes).unwrap();
+    }
+    let (sets, totals, _) = find(dir.path(), &["--threads", "1"], Splitter::default());
+    assert_eq!(sets.len(), 0);
+    assert!(totals.bytes_read < SIZE as u64 / 8, "{} bytes were read", totals.bytes_read);
 }
