@@ -314,6 +314,14 @@ mod tests {
             fs::rename(path, &other).unwrap();
             symlink(other, path).unwrap();
         });
+        // To the very same file, which has not been touched: only its folder was moved.
+        is_unstable_after(|path| {
+            let folder = path.parent().unwrap();
+            let moved = folder.with_extension("moved");
+            fs::rename(folder, &moved).unwrap();
+            fs::create_dir(folder).unwrap();
+            symlink(moved.join("file"), path).unwrap();
+        });
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 mod support;
 
+use std::fs;
 use std::io::{self, Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use support::{LIMIT, in_time, json, stderr, write};
 use tempfile::TempDir;
@@ -83,24 +84,42 @@ fn a_stdout_that_does_not_wait_gets_all_of_the_listing() {
     for n in 0..2 * SETS {
         write(&dir, &format!("a name that fills a pipe, and so on {n}"), &(n / 2).to_string());
     }
-    let (mut reader, writer) = io::pipe().unwrap();
+    let (mut reader, mut writer) = io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    let mut before = 0;
+    while let Ok(written) = writer.write(&[b' '; 4_096]) {
+        before += written;
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_dupes"));
     command.args(["find", "--format", "json", "--progress", "never"]).arg(dir.path());
     let mut child = command.stdin(Stdio::null()).stdout(writer).spawn().unwrap();
     drop(command); // it has the pipe as well
-    // No page of the pipe is free: whatever is written next is refused.
-    let since = Instant::now();
-    while rustix::io::ioctl_fionread(&reader).unwrap() < 61_440 {
-        assert!(since.elapsed() < LIMIT, "it does not fill the pipe");
-        thread::yield_now();
-    }
+    until_it_waits(&mut child);
     let (status, listing) = in_time("its end", move || {
         let mut listing = Vec::new();
         reader.read_to_end(&mut listing).unwrap();
         (child.wait().unwrap(), listing)
     });
     assert_eq!(status.code(), Some(0));
-    let listing: serde_json::Value = serde_json::from_slice(&listing).unwrap();
+    let listing: serde_json::Value = serde_json::from_slice(&listing[before..]).unwrap();
     assert_eq!(listing["groups"].as_array().unwrap().len(), SETS);
+}
+
+/// Until the thread that writes the listing has slept for a while, or there is none any more.
+fn until_it_waits(child: &mut Child) {
+    const A_WHILE: Duration = Duration::from_millis(200);
+    let since = Instant::now();
+    let mut asleep = None;
+    while asleep.is_none_or(|since: Instant| since.elapsed() < A_WHILE) {
+        assert!(since.elapsed() < LIMIT, "it does not write");
+        if child.try_wait().unwrap().is_some() {
+            return;
+        }
+        let threads = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+        let stats = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("stat")));
+        let sleeps = |stat: &String| stat.contains("(listing-") && stat.contains(") S ");
+        let is_asleep = stats.map_while(Result::ok).any(|stat| sleeps(&stat));
+        asleep = is_asleep.then(|| asleep.unwrap_or_else(Instant::now));
+        thread::yield_now();
+    }
 }
