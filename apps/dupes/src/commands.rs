@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Pool, TaskError};
+use tidegate::{Clock, Pool, TaskError};
 
 use crate::cli::{Command, Consent, Style};
 use crate::exit::Exit;
@@ -109,10 +109,20 @@ fn list(
     stop: &Stop,
     all: impl FnOnce(&mut dyn Printer) -> io::Result<()> + Send + 'static,
 ) -> Result<io::Result<()>, Box<dyn Error>> {
-    const LOOK: Duration = Duration::from_millis(20);
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).build()?;
     let print = move || all(&mut *output::printer(format, nul, Box::new(Stdout)));
+    printed_by(Clock::system(), stop, print)
+}
+
+/// How often whoever waits for a listing looks whether it is to stop, and how long a write may take then.
+const LOOK: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn printed_by(
+    clock: Clock,
+    stop: &Stop,
+    print: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<io::Result<()>, Box<dyn Error>> {
+    let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).clock(clock).build()?;
     let mut listing = pool.submit(print).map_err(|refused| refused.to_string())?;
     loop {
         match listing.wait_timeout(LOOK) {
@@ -162,4 +172,63 @@ fn agrees(question: &str, consent: Consent) -> Result<bool, Box<dyn Error>> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::{find, stop};
+
+    /// Far more than anything here takes, on a machine that is busy with something else.
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    fn until(what: &str, is_so: impl Fn() -> bool) {
+        let since = std::time::Instant::now();
+        while !is_so() {
+            assert!(since.elapsed() < LIMIT, "{what}");
+            thread::yield_now();
+        }
+    }
+
+    /// Whoever reads the listing has stopped: exactly so long, by a clock that is turned by hand.
+    #[test]
+    fn a_write_that_does_not_return_is_left_behind_after_its_grace() {
+        let (clock, hand) = Clock::manual();
+        let stop = Stop::new();
+        let (_open, gate) = mpsc::channel::<()>();
+        let waiting = thread::spawn({
+            let stop = stop.clone();
+            move || {
+                let stuck = move || {
+                    let _ = gate.recv();
+                    Ok(())
+                };
+                printed_by(clock, &stop, stuck).unwrap().unwrap_err().kind()
+            }
+        });
+        until("nobody waits", || hand.sleepers() > 0);
+        stop.ask();
+        // It looks, hears of it, and looks on until the grace is over.
+        let most = LOOK + PATIENCE + LOOK;
+        let mut passed = Duration::ZERO;
+        while passed < most && !waiting.is_finished() {
+            until("it hangs", || hand.sleepers() > 0 || waiting.is_finished());
+            hand.advance(LOOK);
+            passed += LOOK;
+        }
+        until("it is still there after its grace", || waiting.is_finished());
+        assert_eq!(waiting.join().unwrap(), io::ErrorKind::Interrupted);
+    }
+
+    /// Each of these is kept by somebody's test; together they are what a user is told.
+    #[test]
+    fn all_waits_of_an_interrupted_run_are_within_what_is_promised() {
+        let pools = find::LOOK + find::GRACE;
+        let watchers = progress::AT_LAST + metrics::LAST_PAGES + metrics::LAST_GRACE;
+        assert!(pools + watchers < stop::PROMISED, "{pools:?} and {watchers:?}");
+        assert!(LOOK + PATIENCE + LOOK < stop::PROMISED);
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use rustix::fs::Stat;
-use tidegate::{Pool, Shutdown};
+use tidegate::{Clock, Pool, Shutdown};
 
 use crate::class::{Class, Work};
 use crate::contents::Contents;
@@ -38,10 +38,10 @@ const QUEUE: usize = 64;
 /// another read of one that was there.
 const GATHER: Duration = Duration::from_millis(50);
 /// How often whoever waits looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
 /// How long a worker may take to hear that the run is over. With the rest of the way out less
 /// than the 5 s that are promised.
-const GRACE: Duration = Duration::from_secs(3);
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
 /// What a run shares with those who watch it.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +54,8 @@ pub struct Live {
     pub stop: Stop,
     /// What it has seen of the tree.
     pub folders: Arc<Folders>,
+    /// What its pools go by, if not by the clock of the system.
+    pub clock: Option<Clock>,
 }
 
 /// The pools of a run that there are by now, in the order in which work goes through them.
@@ -128,19 +130,22 @@ impl Run {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = options.threads.map_or(cores, NonZeroUsize::get);
         let builder = |name: &str| Pool::builder(name).queue(QUEUE).grace(GRACE);
+        let clock = live.clock.clone().unwrap_or_else(Clock::system);
         let room = descriptors::raise(threads.min(io::MOST));
         let most = room.reading;
         // A walk waits for the disk as reading does; `--threads` says what may be computed at a time.
         let fixed = options.io_threads.or(options.threads);
         let gauge = Gauge::new(threads, fixed, most);
-        let walk = builder("walk").workers(gauge.workers()).build()?;
-        let readers = Readers::new(readers::Setting { threads, fixed, most, builder })?;
+        let walk = builder("walk").workers(gauge.workers()).clock(clock.clone()).build()?;
+        let sequential =
+            builder("sequential").workers(room.comparing).clock(clock.clone()).build()?;
+        let readers = Readers::new(readers::Setting { threads, fixed, most, clock, builder })?;
         let run = Arc::new(Run {
             live: live.clone(),
             folders: Arc::clone(&live.folders),
             splitter,
             readers: Arc::new(readers),
-            sequential: builder("sequential").workers(room.comparing).build()?,
+            sequential,
             walk: OnceLock::new(),
             sizes: Mutex::default(),
             samples: Mutex::default(),

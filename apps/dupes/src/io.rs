@@ -119,7 +119,7 @@ fn busy() -> Option<Duration> {
     let waited = STATISTICS.with_borrow(|file| {
         let mut text = [0; 64];
         let len = file.as_ref()?.read_at(&mut text, 0).ok()?;
-        waited(std::str::from_utf8(&text[..len]).ok()?)
+        waited(&text[..len])
     })?;
     // The statistics say that as well, as of the last tick: up to 10 ms ago.
     let ran = clock_gettime(ClockId::ThreadCPUTime);
@@ -128,8 +128,9 @@ fn busy() -> Option<Duration> {
 
 /// What the kernel says of a thread: how long it has run, and waited for a core, in ns, and how often it was
 /// given one.
-fn waited(statistics: &str) -> Option<Duration> {
-    let mut numbers = statistics.split_ascii_whitespace().map(str::parse::<u64>);
+fn waited(statistics: &[u8]) -> Option<Duration> {
+    let text = std::str::from_utf8(statistics).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
     let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     // A kernel that does not count says so by zeros.
     (ran > 0).then(|| Duration::from_nanos(waited))
@@ -165,21 +166,20 @@ mod tests {
     /// To the ms, not to the tick: a piece of work is often shorter than one.
     #[test]
     fn what_a_thread_computes_is_no_wait() {
-        let Some(before) = busy() else { return eprintln!("skipped: no statistics of threads") };
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(2) {
-            std::hint::spin_loop();
+        if busy().is_none() {
+            return eprintln!("skipped: no statistics of threads");
         }
-        let (all, now) = (begun.elapsed(), busy().unwrap());
-        assert!(now - before + Duration::from_millis(1) >= all, "{:?} of {all:?}", now - before);
-    }
-
-    #[test]
-    fn a_kernel_that_does_not_count_is_not_believed() {
-        assert_eq!(waited("120 7 3\n"), Some(Duration::from_nanos(7)));
-        for silent in ["0 0 0\n", "", "7", "x 7 3", "7 -1 3"] {
-            assert_eq!(waited(silent), None, "{silent:?}");
-        }
+        // A machine that is itself a guest may lose time that nobody counts.
+        let is_exact = (0..50).any(|_| {
+            let (begun, before) = (Instant::now(), busy().unwrap());
+            while begun.elapsed() < Duration::from_millis(2) {
+                std::hint::spin_loop();
+            }
+            let (all, counted) = (begun.elapsed(), busy().unwrap() - before);
+            counted + Duration::from_micros(200) >= all
+                && counted <= all + Duration::from_micros(200)
+        });
+        assert!(is_exact);
     }
 
     #[test]
@@ -187,5 +187,32 @@ mod tests {
         let gauge = Gauge::new(2, NonZeroUsize::new(5), MOST);
         assert_eq!(gauge.workers(), 5);
         assert!(gauge.begin().is_none());
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_says_nothing() {
+        assert_eq!(waited(b"7 3 1\n"), Some(Duration::from_nanos(3)));
+        let nothing: [&[u8]; 8] =
+            [b"0 0 0\n", b"0 5 1\n", b"", b"\n", b"7\n", b"7 x\n", b"-7 3\n", b"\xff 1"];
+        for statistics in nothing {
+            assert_eq!(waited(statistics), None, "{}", statistics.escape_ascii());
+        }
+    }
+
+    /// What can't be measured is no reason to have more of them, or fewer.
+    #[test]
+    fn without_statistics_there_are_as_many_as_cores() {
+        let pool = Pool::builder("io").workers(2).build().unwrap();
+        let gauge = Gauge::new(2, None, MOST);
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        for _ in 0..100 {
+            gauge.end(&pool, None);
+        }
+        assert_eq!((gauge.workers(), pool.snapshot().live_workers), (2, 2));
+        // Ten seconds that were spent on nothing: blocked.
+        if let Some(busy) = busy() {
+            gauge.end(&pool, Some(Begun { at: long_ago, busy }));
+            assert_eq!(gauge.workers(), 4, "it is not measured at all");
+        }
     }
 }

@@ -28,6 +28,10 @@ const SEATS: usize = 8;
 /// How long a client may take, from its first byte to our last.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the end of a run may wait for pages on their way, and for who does not hear that.
+pub(crate) const LAST_PAGES: Duration = Duration::from_millis(500);
+pub(crate) const LAST_GRACE: Duration = Duration::from_millis(250);
+
 /// Before the next try after a connection could not be taken, for want of descriptors perhaps.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -77,9 +81,9 @@ impl Drop for Served {
     fn drop(&mut self) {
         // An error would mean that it has ended already.
         let _ = self.end.shutdown(Half::Both);
-        let how = Shutdown::light().within(Duration::from_millis(500));
+        let how = Shutdown::light().within(LAST_PAGES);
         // Only a task of the pool would be refused, and none has us.
-        let _ = self.pool.shutdown(how.grace(Duration::from_millis(250)));
+        let _ = self.pool.shutdown(how.grace(LAST_GRACE));
     }
 }
 

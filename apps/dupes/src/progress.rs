@@ -142,7 +142,7 @@ fn draw(view: &View, sink: &mut Sink<io::Stderr>) -> io::Result<()> {
 /// How long the end of a run may wait for a stderr that takes nothing, and for a write to it that
 /// does not return.
 const LAST_WORDS: Duration = Duration::from_millis(250);
-const AT_LAST: Duration = Duration::from_secs(1);
+pub(crate) const AT_LAST: Duration = Duration::from_secs(1);
 
 /// A worker that looks and shows, again and again.
 #[derive(Debug)]
@@ -237,5 +237,39 @@ fn columns() -> usize {
     match tcgetwinsize(io::stderr()) {
         Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
         _ => 80,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two looks at a run, of which so much has passed in between.
+    fn after(seconds: u64, wanted: u64, spared: u64, read: u64) -> View {
+        let tally = Arc::new(Tally::default());
+        let mut eye = Eye::new(Arc::clone(&tally), Arc::new(Vec::new));
+        Tally::add(&tally.read_bytes_wanted, wanted);
+        assert_eq!(eye.look().left().map(|left| left.as_secs()), None, "no speed yet");
+        Tally::add(&tally.read_bytes_done, read);
+        Tally::add(&tally.read_bytes_spared, spared);
+        let now = eye.since;
+        eye.since = now.checked_sub(Duration::from_secs(seconds)).expect("the machine is up");
+        eye.look()
+    }
+
+    #[test]
+    fn the_line_tells_how_long_the_rest_takes_at_the_speed_of_late() {
+        const MIB: u64 = 1 << 20;
+        // 10 MiB/s, and 90 MiB to go. The looks themselves take a moment, so it is a little slower.
+        let view = after(10, 190 * MIB, 0, 100 * MIB);
+        let left = view.left().unwrap().as_secs();
+        assert!((9..=12).contains(&left), "{left} s, {view:?}");
+        // Whatever turned out not to be needed is not waited for.
+        let view = after(10, 1_090 * MIB, 900 * MIB, 100 * MIB);
+        let left = view.left().unwrap().as_secs();
+        assert!((9..=12).contains(&left), "{left} s, {view:?}");
+        assert!(view.line(200).contains(" left"), "{}", view.line(200));
+        assert_eq!(after(10, 100 * MIB, 0, 100 * MIB).left(), Some(Duration::ZERO));
+        assert_eq!(after(10, 100 * MIB, 0, 0).left(), None, "it stands still");
     }
 }

@@ -238,7 +238,7 @@ pub(crate) mod seen {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt, symlink};
     use std::path::Path;
     use std::time::Duration;
 
@@ -260,13 +260,17 @@ mod tests {
         if size as u64 <= WHOLE { target.whole(<[u8]>::len) } else { target.samples(<[u8]>::len) }
     }
 
-    fn rewrite_keeping_its_time(path: &Path) {
-        let before = fs::metadata(path).unwrap();
-        // The times of a file have a grain: until it is over a change may not show in them.
+    /// The times of a file have a grain: until it is over a change may not show in them.
+    fn until_the_clock_ticks() {
         let begin = std::time::Instant::now();
         while begin.elapsed() < Duration::from_millis(20) {
             std::thread::yield_now();
         }
+    }
+
+    fn rewrite_keeping_its_time(path: &Path) {
+        let before = fs::metadata(path).unwrap();
+        until_the_clock_ticks();
         fs::write(path, vec![2; before.len() as usize]).unwrap();
         let file = fs::File::options().write(true).open(path).unwrap();
         file.set_modified(before.modified().unwrap()).unwrap();
@@ -280,44 +284,113 @@ mod tests {
         assert_eq!(read_after(WHOLE as usize + 1, |_| ()), Ok(SAMPLED as usize));
     }
 
-    #[test]
-    fn what_changed_after_it_was_seen_is_unstable() {
-        let changes: [(&str, fn(&Path)); 7] = [
-            ("shorter", |path| fs::write(path, "x").unwrap()),
-            ("longer", |path| {
-                let bytes = vec![1; fs::metadata(path).unwrap().len() as usize + 1];
-                fs::write(path, bytes).unwrap();
-            }),
-            ("rewritten, its time kept", rewrite_keeping_its_time),
-            ("replaced", |path| {
-                let other = path.with_extension("other");
-                fs::write(&other, vec![1; fs::metadata(path).unwrap().len() as usize]).unwrap();
-                fs::rename(other, path).unwrap();
-            }),
-            ("a symlink", |path| {
-                let other = path.with_extension("other");
-                fs::rename(path, &other).unwrap();
-                symlink(other, path).unwrap();
-            }),
-            ("its folder a link to another one", |path| {
-                let (folder, bytes) = (path.parent().unwrap(), fs::read(path).unwrap());
-                let (moved, other) =
-                    (folder.with_extension("moved"), folder.with_extension("other"));
-                fs::create_dir(&other).unwrap();
-                fs::write(other.join("file"), bytes).unwrap();
-                fs::rename(folder, moved).unwrap();
-                symlink(other, folder).unwrap();
-            }),
-            ("a FIFO", |path| {
-                fs::remove_file(path).unwrap();
-                mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-            }),
-        ];
+    /// Small ones are read whole, of large ones samples.
+    fn is_unstable_after(change: fn(&Path)) {
         for size in [5_000, 100_000] {
-            for (what, change) in changes {
-                assert_eq!(read_after(size, change), Err(Unread::Changed), "{what}, {size}");
-            }
+            assert_eq!(read_after(size, change), Err(Unread::Changed), "of {size} bytes");
         }
+    }
+
+    fn length(path: &Path) -> usize {
+        fs::metadata(path).unwrap().len() as usize
+    }
+
+    #[test]
+    fn a_file_that_shrinks_is_unstable() {
+        is_unstable_after(|path| fs::write(path, "x").unwrap());
+        is_unstable_after(|path| {
+            let file = fs::File::options().write(true).open(path).unwrap();
+            file.set_len(length(path) as u64 - 1).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_file_that_grows_is_unstable() {
+        is_unstable_after(|path| fs::write(path, vec![1; length(path) + 1]).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_is_rewritten_with_size_and_mtime_kept_is_unstable() {
+        is_unstable_after(rewrite_keeping_its_time);
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_with_size_kept_is_unstable() {
+        is_unstable_after(|path| {
+            let other = path.with_extension("other");
+            fs::write(&other, vec![1; length(path)]).unwrap();
+            fs::rename(other, path).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_with_size_and_mtime_kept_is_unstable() {
+        is_unstable_after(|path| {
+            let (other, before) = (path.with_extension("other"), fs::metadata(path).unwrap());
+            fs::write(&other, vec![1; length(path)]).unwrap();
+            let file = fs::File::options().write(true).open(&other).unwrap();
+            file.set_modified(before.modified().unwrap()).unwrap();
+            fs::rename(other, path).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_swapped_for_a_symlink_is_unstable() {
+        is_unstable_after(|path| {
+            let other = path.with_extension("other");
+            fs::rename(path, &other).unwrap();
+            symlink(other, path).unwrap();
+        });
+        // To the very same file, which has not been touched: only its folder was moved.
+        is_unstable_after(|path| {
+            let folder = path.parent().unwrap();
+            let moved = folder.with_extension("moved");
+            fs::rename(folder, &moved).unwrap();
+            fs::create_dir(folder).unwrap();
+            symlink(moved.join("file"), path).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_parent_folder_that_is_swapped_for_a_symlink_is_unstable() {
+        is_unstable_after(|path| {
+            let (folder, bytes) = (path.parent().unwrap(), fs::read(path).unwrap());
+            let (moved, other) = (folder.with_extension("moved"), folder.with_extension("other"));
+            fs::create_dir(&other).unwrap();
+            fs::write(other.join("file"), bytes).unwrap();
+            fs::rename(folder, moved).unwrap();
+            symlink(other, folder).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_swapped_for_a_fifo_is_unstable_and_nobody_waits() {
+        is_unstable_after(|path| {
+            fs::remove_file(path).unwrap();
+            mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        });
+    }
+
+    /// Deleted, and its number given to another one: told by its ctime. Many file systems give the
+    /// number that came free last; where it is not given again there is nothing to tell.
+    #[test]
+    fn a_file_whose_inode_number_another_one_has_got_is_unstable() {
+        fn give_its_number_to_another(path: &Path) {
+            let (inode, bytes) = (fs::metadata(path).unwrap().ino(), vec![1; length(path)]);
+            until_the_clock_ticks();
+            fs::remove_file(path).unwrap();
+            for n in 0..100 {
+                let other = path.with_extension(n.to_string());
+                fs::write(&other, &bytes).unwrap();
+                if fs::metadata(&other).unwrap().ino() == inode {
+                    fs::rename(other, path).unwrap();
+                    return;
+                }
+            }
+            eprintln!("inode {inode} was not given again: another one is in its place");
+            fs::rename(path.with_extension("0"), path).unwrap();
+        }
+        is_unstable_after(give_its_number_to_another);
     }
 
     #[test]

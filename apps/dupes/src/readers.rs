@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tidegate::{BuildError, Builder, Pool};
+use tidegate::{BuildError, Builder, Clock, Pool};
 
 use crate::io::Gauge;
 
@@ -30,7 +30,7 @@ pub struct Readers {
 }
 
 /// What they have in common.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     /// While everything comes from memory.
     pub threads: usize,
@@ -38,6 +38,8 @@ pub struct Setting {
     pub fixed: Option<NonZeroUsize>,
     /// However much they are blocked.
     pub most: usize,
+    /// What they go by.
+    pub clock: Clock,
     /// Makes a pool, but for its workers.
     pub builder: fn(&str) -> Builder<()>,
 }
@@ -69,9 +71,9 @@ impl Readers {
     }
 
     fn start(&self, name: &str) -> Result<Reader, BuildError> {
-        let Setting { threads, fixed, most, builder } = self.setting;
+        let Setting { threads, fixed, most, ref clock, builder } = self.setting;
         let gauge = Gauge::new(threads, fixed, most);
-        let pool = builder(name).workers(gauge.workers()).build()?;
+        let pool = builder(name).workers(gauge.workers()).clock(clock.clone()).build()?;
         Ok(Reader { pool, gauge })
     }
 

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use crate::class::Kin;
@@ -234,8 +234,7 @@ impl Sets {
     fn reclaimable(&self, inode: &Inode) -> u64 {
         let first = inode.names[0];
         let seen = self.folders[first.folder as usize].seen(first.entry);
-        let known = inode.names.iter().filter(|file| !self.is_link(**file)).count();
-        let has_others = seen.has_many_links() || usize::from(seen.links()) > known;
+        let has_others = seen.has_many_links() || usize::from(seen.links()) > self.known(inode);
         let stays = has_others || inode.names.iter().any(|file| self.is_reference(*file));
         if stays {
             return 0;
@@ -243,23 +242,40 @@ impl Sets {
         self.sharing.borrow_mut().own(&self.path(first), seen.device, seen.blocks * 512)
     }
 
+    /// How many of its links we know. Where case does not count a file may be given in several: that is
+    /// one link, and where it does count it is rather too little than too much.
+    fn known(&self, inode: &Inode) -> usize {
+        let names = inode.names.iter().filter(|file| !self.is_link(**file));
+        if inode.names.len() < 2 || !self.is_given(inode) {
+            return names.count();
+        }
+        let in_any_case = |file: &FileId| self.spelled(*file).map(|part| lower(&part));
+        names.map(in_any_case).collect::<HashSet<_>>().len()
+    }
+
     /// A file that was given may also be found, or be given again, by another spelling: the first one
     /// stays.
     fn name_once(&self, inode: &mut Inode) {
-        let folder = |file: &FileId| &self.folders[file.folder as usize];
-        if inode.names.len() < 2 || !inode.names.iter().any(|file| folder(file).is_given_file) {
+        if inode.names.len() < 2 || !self.is_given(inode) {
             return;
         }
-        let place = |file: &FileId| {
-            let path = folder(file).path();
-            let path = if path.is_empty() { b"." } else { &path[..] };
-            // Who can't be asked any more goes by what was given.
-            let whole = std::fs::canonicalize(OsStr::from_bytes(path));
-            let whole = whole.unwrap_or_else(|_| OsStr::from_bytes(path).into());
-            (whole, folder(file).file_name(file.entry).to_vec())
-        };
         let mut seen = HashSet::new();
-        inode.names.retain(|file| seen.insert(place(file)));
+        inode.names.retain(|file| seen.insert(self.spelled(*file)));
+    }
+
+    fn is_given(&self, inode: &Inode) -> bool {
+        inode.names.iter().any(|file| self.folders[file.folder as usize].is_given_file)
+    }
+
+    /// Its folder, by whatever way it is reached, and its name.
+    fn spelled(&self, file: FileId) -> [Vec<u8>; 2] {
+        let folder = &self.folders[file.folder as usize];
+        let path = folder.path();
+        let path = if path.is_empty() { b"." } else { &path[..] };
+        // Who can't be asked any more goes by what was given.
+        let whole = std::fs::canonicalize(OsStr::from_bytes(path));
+        let whole = whole.map_or_else(|_| path.to_vec(), |whole| whole.into_os_string().into_vec());
+        [whole, folder.file_name(file.entry).to_vec()]
     }
 
     fn is_link(&self, file: FileId) -> bool {
@@ -282,6 +298,11 @@ impl Sets {
         join(&mut path, name);
         path
     }
+}
+
+/// In lower case, as far as it is text.
+fn lower(name: &[u8]) -> Vec<u8> {
+    String::from_utf8(name.to_vec()).map_or(name.to_vec(), |name| name.to_lowercase().into_bytes())
 }
 
 /// How many files of a set could go: all but one, and none that is only compared with.

@@ -14,11 +14,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 use tidegate::{Pool, Shutdown, Token};
+
+/// What is promised: the first signal ends a run within this time.
+pub const PROMISED: Duration = Duration::from_secs(5);
 
 /// The exit code of a run that was ended by a signal.
 pub const INTERRUPTED: u8 = 130;

@@ -160,12 +160,12 @@ fn fails_honestly(call: &str, errors: &[&str]) {
     }
 }
 
-/// Interrupted by a signal that means nothing: the call is made again.
-fn is_made_again(call: &str) {
+/// Interrupted by a signal that means nothing, or not ready: the call is made again.
+fn is_made_again(call: &str, error: &str) {
     if !can_inject() {
         return;
     }
-    each_time(call, "error=EINTR", |output, tree, what| {
+    each_time(call, &format!("error={error}"), |output, tree, what| {
         assert_eq!(output.status.code(), Some(0), "{what}: {output:?}");
         is_honest(output, tree, what);
     });
@@ -447,8 +447,19 @@ fn a_socket_that_can_not_be_had() {
 #[test]
 fn what_was_interrupted_is_made_again() {
     for call in ["pread64", "write"] {
-        is_made_again(call);
+        is_made_again(call, "EINTR");
     }
+}
+
+#[test]
+fn a_listing_of_a_folder_that_was_interrupted_goes_on() {
+    is_made_again("getdents64", "EINTR");
+}
+
+/// As if somebody had made it so that a write does not wait.
+#[test]
+fn a_stdout_that_is_not_ready_is_waited_for() {
+    is_made_again("write", "EAGAIN");
 }
 
 #[test]

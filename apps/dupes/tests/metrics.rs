@@ -1,9 +1,14 @@
 //! The metrics of a run, over real sockets, also with clients that mean no good.
 
+#[path = "../../../crates/tidegate/tests/support/exposition.rs"]
+mod exposition;
 mod support;
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -255,4 +260,115 @@ fn pools_that_have_ended_hurt_nobody() {
     drop(pool);
     let page = ask_until_served(served.addr());
     assert!(page.contains("\ndupes_files_total 0\n"), "{page}");
+}
+
+/// A run that has a long way to go, and where its metrics are.
+struct Watched {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStderr>>,
+    addr: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl Watched {
+    fn start(address: &str) -> Watched {
+        let dir = tempfile::tempdir().unwrap();
+        // Two files that would take minutes to compare.
+        for name in ["a", "b"] {
+            fs::File::create(dir.path().join(name)).unwrap().set_len(1 << 40).unwrap();
+        }
+        let mut command = support::dupes_with_signals();
+        command.args(["find", "--progress", "never", "--metrics", address]).arg(dir.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (lines, said) = in_time("where they are", move || {
+            let said = lines.next().unwrap().unwrap();
+            (lines, said)
+        });
+        let addr = said.strip_prefix("dupes: metrics on http://");
+        let addr = addr.and_then(|rest| rest.strip_suffix("/metrics")?.parse().ok());
+        Watched { child, lines, addr: addr.unwrap_or_else(|| panic!("{said}")), _dir: dir }
+    }
+
+    /// Its exit code, and what else it said.
+    fn interrupt(mut self) -> (Option<i32>, Vec<String>) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+        in_time("its end", move || {
+            let code = self.child.wait().unwrap().code();
+            (code, self.lines.map(Result::unwrap).collect())
+        })
+    }
+}
+
+/// Everything that only counts up, by its name and labels.
+fn counters(page: &str) -> BTreeMap<(String, BTreeMap<String, String>), f64> {
+    let (_, body) = page.split_once("\r\n\r\n").unwrap();
+    let families = exposition::read(body).unwrap_or_else(|error| panic!("{error}\n{body}"));
+    let counts = families.into_values().filter(|family| family.kind != "gauge");
+    let samples = counts.flat_map(|family| family.samples);
+    samples.map(|(name, labels, value)| ((name, labels), value)).collect()
+}
+
+#[test]
+fn a_run_is_watched_until_its_end_and_nothing_is_counted_back() {
+    let watched = Watched::start(":0");
+    assert!(watched.addr.ip().is_loopback(), "{}: not for others unless told", watched.addr);
+    let read = ("dupes_read_bytes_total".to_owned(), BTreeMap::new());
+    let (since, mut before) = (Instant::now(), BTreeMap::<_, f64>::new());
+    let (mut first, mut scrapes) = (None, 0);
+    // Until it has been seen to get on.
+    loop {
+        let now = counters(&ask_until_served(watched.addr));
+        for (what, value) in &before {
+            assert!(now.get(what) >= Some(value), "{what:?}: {value} and then {:?}", now.get(what));
+        }
+        scrapes += 1;
+        let first = *first.get_or_insert(now[&read]);
+        if scrapes >= 20 && now[&read] > first {
+            break;
+        }
+        before = now;
+        assert!(since.elapsed() < LIMIT, "it stands still at {first}");
+    }
+    let files = ("dupes_files_total".to_owned(), BTreeMap::new());
+    assert_eq!(before[&files], 2.0);
+    for pool in ["walk", "random", "sequential"] {
+        let of =
+            |labels: &BTreeMap<String, String>| labels.get("pool").is_some_and(|of| of == pool);
+        assert!(before.keys().any(|(_, labels)| of(labels)), "{pool} is missing");
+    }
+    let addr = watched.addr;
+    let (code, _) = watched.interrupt();
+    assert_eq!(code, Some(130));
+    let error = TcpStream::connect(addr).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "it is served beyond the end");
+}
+
+/// Only who says so in full is heard from elsewhere: every address of this machine is another one.
+#[test]
+fn a_run_is_watched_on_this_machine_alone_unless_told() {
+    let other = |port| SocketAddr::from(([127, 0, 0, 2], port));
+    let watched = Watched::start(":0");
+    let error = TcpStream::connect(other(watched.addr.port())).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!(watched.interrupt().0, Some(130));
+    let watched = Watched::start("0.0.0.0:0");
+    assert!(is_whole(&ask_until_served(other(watched.addr.port()))));
+    assert_eq!(watched.interrupt().0, Some(130));
+}
+
+#[test]
+fn a_run_whose_port_is_taken_does_not_begin_and_says_why() {
+    let taken = TcpListener::bind(anywhere()).unwrap();
+    let addr = taken.local_addr().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dupes"));
+    command.args(["find", "--metrics", &addr.to_string()]).arg(dir.path()).stdin(Stdio::null());
+    let output = in_time("its end", move || command.output().unwrap());
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(2), &b""[..]));
+    let said = support::stderr(&output);
+    assert!(said.starts_with(&format!("dupes: can't serve metrics on {addr}: ")), "{said}");
+    assert!(said.contains("in use"), "{said}");
 }

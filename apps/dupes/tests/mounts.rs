@@ -143,3 +143,21 @@ fn what_files_share_on_disk_is_not_reclaimable() {
         assert!((900_000..=1_200_000).contains(&freed), "{make}: half of b and c, not {freed}");
     }
 }
+
+/// Where the kernel has such file systems; one that is made up is in `tests/odd_files.rs`.
+#[test]
+fn where_case_does_not_count_two_spellings_are_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = format!(
+        r#"{}; cd "$DIR/mounted"; mkdir in; chattr +F in; head -c 5000 /dev/zero > in/Photo; cp in/Photo in/Other
+        head -c 5000 in/pHOTO >/dev/null"#,
+        loop_mount("mkfs.ext4 -q -F -O casefold")
+    );
+    let find = |roots: &str| {
+        let script = format!("{mount}; exec \"$DUPES\" find --format json {roots}");
+        in_namespace(dir.path(), &mount, &script)
+    };
+    let Some(output) = find("in/Photo in/photo in IN") else { return };
+    assert_eq!(groups(&output), [["Other", "Photo"]], "{output:?}");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}

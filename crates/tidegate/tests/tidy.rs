@@ -1,5 +1,6 @@
 //! Promises about the repository itself: habits that prose would only ask for, and that
-//! each rule of `docs/contract.md` and each hazard of `docs/testing.md` has a test.
+//! each rule of `docs/contract.md` and `docs/contract-dupes.md` and each hazard of
+//! `docs/testing.md` has a test.
 //!
 //! Every check is a function from files to complaints, and `each_check_can_fail` feeds it
 //! something that it must complain about.
@@ -20,6 +21,8 @@ const CLAUSES: &[&str] = &[
     "V3", "V4", "C1",
 ];
 const HAZARDS: std::ops::RangeInclusive<u32> = 1..=88;
+/// The rows of `docs/contract-dupes.md`: a letter, and how many there are.
+const OF_DUPES: &[(&str, u32)] = &[("F", 23), ("M", 11), ("H", 25)];
 
 const BANNED_TYPES: &[&str] = &["Inner", "Shared", "Manager"];
 const LONGEST_FILE: usize = 700;
@@ -292,21 +295,26 @@ fn names_in(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// Functions that are tests: marked as such, or rows of the conformance suite.
-fn tests_of(files: &[File]) -> BTreeSet<String> {
+/// Functions of a file that are marked as tests.
+fn tests_in(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for file in files.iter().filter(|file| file.is(".rs")) {
-        let mut marked = false;
-        for line in file.text.lines().map(str::trim) {
-            marked |= line.contains("#[test]") || line.starts_with("#[tokio::test");
-            if let Some((_, rest)) = line.split_once("fn ") {
-                if marked {
-                    found.insert(rest.chars().take_while(|c| is_word(*c)).collect());
-                }
-                marked = false;
+    let mut marked = false;
+    for line in text.lines().map(str::trim) {
+        marked |= line.contains("#[test]") || line.starts_with("#[tokio::test");
+        if let Some((_, rest)) = line.split_once("fn ") {
+            if marked {
+                found.insert(rest.chars().take_while(|c| is_word(*c)).collect());
             }
+            marked = false;
         }
     }
+    found
+}
+
+/// Functions that are tests: marked as such, or rows of the conformance suite.
+fn tests_of(files: &[File]) -> BTreeSet<String> {
+    let sources = files.iter().filter(|file| file.is(".rs"));
+    let mut found: BTreeSet<String> = sources.flat_map(|file| tests_in(&file.text)).collect();
     let rows = find(files, "crates/tidegate-conformance/src/suite.rs").lines();
     for row in rows.filter(|row| row.trim_end().ends_with("];")) {
         let name = row.split_once("::").and_then(|(_, rest)| rest.split_once(" \""));
@@ -420,6 +428,52 @@ fn hazards(files: &[File], tests: &BTreeSet<String>) -> Coverage {
     Coverage { proved: rows.values().filter(|proved| **proved).count(), of: rows.len(), complaints }
 }
 
+/// Every promise of dupes has its row: files, and after each tests that are in it.
+fn promises_of_dupes(files: &[File]) -> Coverage {
+    let mut complaints = Vec::new();
+    let mut rows: BTreeMap<String, bool> = BTreeMap::new();
+    for line in find(files, "docs/contract-dupes.md").lines().filter(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, id, _, by, _] = cells[..] else { continue };
+        if !OF_DUPES.iter().any(|(letter, _)| id.starts_with(letter)) {
+            continue;
+        }
+        let before = complaints.len();
+        let mut wrong = |what| complaints.push(format!("docs/contract-dupes.md: {id}: {what}"));
+        let (mut of, mut named) = (None, 0);
+        for name in names_in(by) {
+            if name.ends_with(".rs") {
+                let path = format!("apps/dupes/{name}");
+                of = files.iter().find(|file| file.path == path).map(|file| tests_in(&file.text));
+                if of.is_none() {
+                    wrong(format!("there is no file {name}"));
+                }
+            } else {
+                named += 1;
+                if !of.as_ref().is_some_and(|tests| tests.contains(name)) {
+                    wrong(format!("there is no test {name} in that file"));
+                }
+            }
+        }
+        if named == 0 {
+            wrong("names no test".to_owned());
+        }
+        if rows.insert(id.to_owned(), complaints.len() == before).is_some() {
+            complaints.push(format!("docs/contract-dupes.md: {id}: twice"));
+        }
+    }
+    let all =
+        OF_DUPES.iter().flat_map(|(letter, most)| (1..=*most).map(move |n| format!("{letter}{n}")));
+    let all: Vec<String> = all.collect();
+    for id in all.iter().filter(|id| !rows.contains_key(*id)) {
+        complaints.push(format!("docs/contract-dupes.md: {id} is missing"));
+    }
+    for id in rows.keys().filter(|id| !all.contains(id)) {
+        complaints.push(format!("docs/contract-dupes.md: {id} is not counted here"));
+    }
+    Coverage { proved: rows.values().filter(|proved| **proved).count(), of: all.len(), complaints }
+}
+
 /// T1–T10 and I1–I8 of the specification, by those names.
 fn specification(files: &[File], tests: &BTreeSet<String>) -> Vec<String> {
     let wanted = (1..=10).map(|n| format!("T{n}")).chain((1..=8).map(|n| format!("I{n}")));
@@ -471,11 +525,12 @@ fn every_rule_and_every_hazard_has_a_test() {
     let files = repository();
     let tests = tests_of(&files);
     let (clauses, hazards) = (clauses(&files, &tests), hazards(&files, &tests));
+    let dupes = promises_of_dupes(&files);
     println!(
-        "clauses {}/{}, hazards {}/{}",
-        clauses.proved, clauses.of, hazards.proved, hazards.of
+        "clauses {}/{}, hazards {}/{}, of dupes {}/{}",
+        clauses.proved, clauses.of, hazards.proved, hazards.of, dupes.proved, dupes.of
     );
-    assert_none([clauses.complaints, hazards.complaints].concat());
+    assert_none([clauses.complaints, hazards.complaints, dupes.complaints].concat());
 }
 
 #[test]
@@ -525,6 +580,18 @@ fn each_check_can_fail() {
     complains(
         hazards(&with(table, "| construction |", "| later |"), &tests).complaints,
         "neither tested nor explained",
+    );
+    let dupes = "docs/contract-dupes.md";
+    let spoiled = |from: &str, to: &str| promises_of_dupes(&with(dupes, from, to)).complaints;
+    complains(spoiled("| F3 |", "| F2 |"), "F3 is missing");
+    complains(spoiled("| F3 |", "| F2 |"), "F2: twice");
+    complains(spoiled("| H25 |", "| H26 |"), "H26 is not counted");
+    complains(spoiled("`candidates_are_few`", "`candidates_were_few`"), "no test candidates_were");
+    complains(spoiled("`src/io.rs`", "`src/stop.rs`"), "no test as_many_as_keep");
+    complains(spoiled("`src/io.rs`", "`src/oi.rs`"), "no file src/oi.rs");
+    complains(
+        spoiled("`tests/scan.rs` `a_root_that_is_not_there_is_not_all_gone` |", "|"),
+        "H20: names no",
     );
     complains(specification(&with(table, "| T4 bounded", "| T bounded"), &tests), "T4");
     let lib = "crates/tidegate/src/lib.rs";

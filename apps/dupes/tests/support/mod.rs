@@ -17,13 +17,22 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// What `f` returns, or a panic after [`LIMIT`].
 pub(crate) fn in_time<T: Send + 'static>(what: &str, f: impl FnOnce() -> T + Send + 'static) -> T {
+    in_time_of(LIMIT, what, f)
+}
+
+/// The same, after another time.
+pub(crate) fn in_time_of<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (sender, receiver) = mpsc::channel();
     let helper = thread::spawn(move || {
         let _ = sender.send(f());
     });
-    match receiver.recv_timeout(LIMIT) {
+    match receiver.recv_timeout(limit) {
         Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not within {LIMIT:?}"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what}: not within {limit:?}"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
             std::panic::resume_unwind(helper.join().expect_err("it sent nothing"))
         }
