@@ -28,6 +28,16 @@ def dupes_json(data):
     return [[path(p) for p in group["paths"]] for group in json.loads(data)["groups"]]
 
 
+def counts(data):
+    """Of a scan of ours: {what: how many}."""
+    return json.loads(data)
+
+
+def lines_of_counts(data):
+    """`files 7`, a line for each."""
+    return {name: int(value) for name, value in (line.split() for line in data.decode().splitlines())}
+
+
 def rdfind(data):
     """`duptype id depth size device inode priority name`; a first occurrence begins a set."""
     sets = []
