@@ -74,7 +74,6 @@ _CZKAWKA_PREHASH = ("--use-prehash-cache", "--minimal-prehash-cache-file-size", 
 _RMLINT = ("rmlint", "--types", "df", "--hidden", "--size", "1", "--output", "json:" + RESULT, TREE)
 
 
-
 def _cached(name, command, parse, source, cache=IN_HOME):
     return Finder(name, command, parse, source, cache=cache)
 

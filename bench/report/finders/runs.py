@@ -18,6 +18,8 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # first of these does not even run once to warm up.
 SLOW = [(60, 1), (20, 3)]
 QUICK_SLOW = [(5, 1)]
+# Below a HOME, for caches and nothing else.
+CACHE = "cache"
 PATIENCE_SECONDS, QUICK_PATIENCE_SECONDS = 600, 90
 
 
@@ -98,9 +100,10 @@ class Runs:
         program, tree = self.programs[finder.name], tree or self.tree
         command, to_stdout = finder.arguments(program, tree.files, result, database)
         # No cache or setting of the user's takes part, and none is written.
-        home = {name: str(home or self.scratch) for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+        home = home or self.scratch
+        places = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home / CACHE)}
         watched = [self.stopwatch, stdout, stderr, *command]
-        code, said, problem = finish(watched, patience, cwd=self.scratch, env=os.environ | home)
+        code, said, problem = finish(watched, patience, cwd=self.scratch, env=os.environ | places)
         if code != 0:
             raise RunFailed(problem.strip())
         figures = parse_figures(said)

@@ -10,7 +10,7 @@ import time
 
 from ..rounds import RunFailed
 from .peers import IN_FILES, IN_HOME, OURS, REPORT, SCAN, WALK
-from .runs import parsed
+from .runs import CACHE, parsed
 from .workloads import FIRST_SCAN, REPORTING, RESCAN, kind_of
 
 # Files that changed shorter ago than this when they were read are read again: they may change once more
@@ -173,7 +173,7 @@ def settle(tree):
 
 def has_cache(finder, tree, home):
     if finder.cache == IN_HOME:
-        return any(file.is_file() and file.stat().st_size for file in home.rglob("*"))
+        return any(file.is_file() and file.stat().st_size for file in (home / CACHE).rglob("*"))
     copies = next(iter(tree.expected().values()), ())
     return any(os.listxattr(os.fsencode(tree.files) + b"/" + path) for path in copies)
 

@@ -39,8 +39,11 @@ echo '{"state": "'$state'", "files": 3, "new": '$new', "same": '$same', "reads":
 """
 # With what it has kept of an earlier run, or without.
 PEER = """#!/bin/sh
-echo "$1 $(test -e "$HOME/cache" && echo again)" >>"$LOG"
-[ "$1" = forgetful ] || echo x >"$HOME/cache"
+echo "$1 $(test -e "$XDG_CACHE_HOME/known" && echo again)" >>"$LOG"
+# A setting is no cache.
+echo x >"$HOME/settings"
+mkdir -p "$XDG_CACHE_HOME"
+[ "$1" = forgetful ] || echo x >"$XDG_CACHE_HOME/known"
 printf "$2/a\\n$2/b\\n"
 """
 WALK = """#!/bin/sh
