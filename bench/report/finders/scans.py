@@ -115,10 +115,13 @@ class Scans:
         return figures
 
     def _database(self, pair):
-        """On the file system of the trees."""
-        folder = self.folder / pair[0]
+        folder = self._place(pair)
         folder.mkdir(parents=True, exist_ok=True)
         return folder / "dupes.db"
+
+    def _place(self, pair):
+        """Of one contender alone, on the file system of the trees."""
+        return self.folder.joinpath(*pair)
 
     def _forget(self, database):
         shutil.rmtree(database.parent)
@@ -129,8 +132,7 @@ class Scans:
     def _search(self, pair, finder, patience):
         """As it is measured on the tree itself."""
         for _ in range(1 if pair in self.ready else 2):
-            figures, data = self.runs.timed(finder, patience)
-            self.runs.compare(finder, data)
+            figures = self._search_with(finder, self.runs.tree, self.runs.scratch, patience)
             self.ready.add(pair)
         return figures
 
@@ -146,17 +148,20 @@ class Scans:
 
     def _cached(self, pair, finder, patience):
         tree = self._own_tree() if finder.cache == IN_FILES else self.runs.tree
-        home = self.folder / pair[0] / finder.name
-        for is_filling in [False] if pair in self.ready else [True, False]:
-            if is_filling:
-                shutil.rmtree(home, ignore_errors=True)
-                home.mkdir(parents=True)
-                settle(tree)
-            figures, data = self.runs.timed(finder, patience, tree, home)
-            self.runs.compare(finder, data, tree)
-            if not has_cache(finder, tree, home):
-                raise RunFailed("it has kept nothing for a second run")
+        home = self._place(pair)
+        if pair not in self.ready:
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir(parents=True)
+            settle(tree)
+            self._search_with(finder, tree, home, patience)
             self.ready.add(pair)
+        if not has_cache(finder, tree, home):
+            raise RunFailed("it has kept nothing for a second run")
+        return self._search_with(finder, tree, home, patience)
+
+    def _search_with(self, finder, tree, home, patience):
+        figures, data = self.runs.timed(finder, patience, tree, home)
+        self.runs.compare(finder, data, tree)
         return figures
 
     def _own_tree(self):

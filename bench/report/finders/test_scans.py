@@ -136,6 +136,12 @@ class Remembering(unittest.TestCase):
         self.assertEqual(self.calls(), ["cached", "cached again"])
         self.attempt("a-rescan", "cached")
         self.assertEqual(self.calls(), ["cached again"])
+        # Whatever ours begins with has nothing to do with it.
+        self.attempt("a-rescan")
+        self.attempt("a-scan")
+        self.calls()
+        self.attempt("a-rescan", "cached")
+        self.assertEqual(self.calls(), ["cached again"])
         # Of another tree, or another run: nothing.
         with self.scans:
             self.attempt("a-rescan", "cached")
