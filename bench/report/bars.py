@@ -62,6 +62,8 @@ class Bar:
     kind: str = RATIO
     peers: Callable[[str], bool] = any_peer
     label: str = ""
+    # The role of whom it is held against: a reference, where it names one.
+    against: str = "peer"
 
     @property
     def name(self):
@@ -127,7 +129,7 @@ def judge(bar, roles, samples, failures=()):
         return statistics.median(values) if values else None
 
     ours = median(bar.ours)
-    peers = {c: median(c) for c, role in roles.items() if role == "peer" and bar.peers(c)}
+    peers = {c: median(c) for c, role in roles.items() if role == bar.against and bar.peers(c)}
     peers = {c: value for c, value in peers.items() if value is not None}
     if ours is None or not (peers or bar.kind == ABSOLUTE):
         return _verdict(bar, f"ours {'none' if ours is None else number(ours)} not compared")

@@ -2,7 +2,7 @@
 
 from . import blocks, markdown_tables, matrix, record, tables
 from .documents import Publication
-from .finders import blocks as finder_blocks, record as finder_record, runs
+from .finders import blocks as finder_blocks, record as finder_record, workloads
 
 
 def _compare_pages(record):
@@ -13,7 +13,7 @@ def _compare_pages(record):
 
 
 def _dupes_pages(record):
-    return {"tables.md": _text(markdown_tables.full_tables(record, finder_blocks.TABLES_INTRODUCTION, runs.caption))}
+    return {"tables.md": _text(markdown_tables.full_tables(record, finder_blocks.TABLES_INTRODUCTION, workloads.caption))}
 
 
 def _text(lines):
@@ -38,7 +38,7 @@ DUPES = Publication(
     why_trial=finder_record.why_trial,
     blocks=finder_blocks.blocks,
     pages=_dupes_pages,
-    unit=runs.caption,
+    unit=workloads.caption,
 )
 ALL = (COMPARE, DUPES)
 

@@ -233,7 +233,7 @@ class Recognising(unittest.TestCase):
     def test_a_trial_of_either_is_refused_with_the_reason(self):
         for results, reason in (
             (results_file(quick=True), "a trial of bench/compare (--quick)"),
-            (dupes_results_file(rounds=4), "a trial of bench/dupes (4 warm rounds instead of 5)"),
+            (dupes_results_file(rounds=4), "a trial of bench/dupes (4 warm rounds instead of 5; 4 scan rounds instead of 5)"),
         ):
             code, _, said = self.document(results)
             self.assertEqual(code, 1)

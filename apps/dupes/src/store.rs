@@ -165,6 +165,11 @@ impl Store {
         &self.connection
     }
 
+    /// For one who watches what questions cost.
+    pub fn connection_mut(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
     /// What SQLite says, with the path.
     pub fn wrap<T>(&self, result: rusqlite::Result<T>) -> Result<T, Error> {
         result.map_err(|error| self.failed(What::Sqlite(error)))

@@ -7,8 +7,8 @@ from ..record import MEDIAN
 from . import agreement, system_calls
 from .peers import OURS
 from .record import why_trial
-from .runs import COLD, caption, is_cold, tree_of
 from .trees import TREES
+from .workloads import ALL, RESCAN, caption, has_peers, is_cold, is_scan, kind_of, tree_of
 
 TABLES_INTRODUCTION = (
     "Written by `bench/document`. Medians with min..max over the rounds, of the whole process; `switches`: how "
@@ -28,11 +28,14 @@ def blocks(record):
         "trees": trees(record),
         "agreement": agreements(record),
         "memory": memory(record),
+        "scans": scans(record),
+        "database": database(record),
         "calls": calls(record),
         "left-out": left_out(record),
         "ahead": scorecard.ahead(record, rivalries(record)),
     }
     made |= {f"tree-{tree}": figures_on(record, tree) for tree in TREES} | scorecard.blocks(record)
+    made |= {f"rescan-{tree_of(w)}": rescan(record, w) for w in ALL if kind_of(w) == RESCAN}
     return {name: "\n".join(lines) for name, lines in made.items()}
 
 
@@ -44,6 +47,8 @@ def headline(record):
     yield f"| seconds | files | {OURS} | best peer | ours ÷ best |"
     yield "|---|---|---|---|---|"
     for workload, contenders in record["results"].items():
+        if not has_peers(workload):
+            continue
         files = record["trees"][tree_of(workload)]["files"]
         yield f"| {caption(workload)} | {files:,} | " + " | ".join(_against_best(record, contenders)) + " |"
     yield ""
@@ -67,8 +72,9 @@ def _against_best(record, contenders):
 
 
 def _rounds(record):
-    cold = f" ({record['cold_rounds']} with a cold cache)" if record["cold_rounds"] else ""
-    return run_facts.rounds(record) + cold
+    kinds = {"with a cold cache": record["cold_rounds"], "of scans": record["scan_rounds"]}
+    others = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if n not in (0, record["rounds"]))
+    return run_facts.rounds(record) + (f" ({others})" if others else "")
 
 
 def run(record):
@@ -122,7 +128,7 @@ def agreements(record):
 def rivalries(record):
     """Cases for `scorecard.ahead`: everybody is held against everybody."""
     for workload, contenders in record["results"].items():
-        if OURS in contenders:
+        if OURS in contenders and has_peers(workload):
             yield from ((workload, figure, OURS, lambda _: True) for figure in ("seconds", "peak_mb"))
 
 
@@ -130,12 +136,60 @@ def rivalries(record):
 
 
 def figures_on(record, tree):
-    columns = [(tree, figure) for figure in COLUMNS] + [(tree + COLD, "seconds")]
+    columns = [(tree, figure) for figure in COLUMNS] + [(f"{tree}-cold", "seconds")]
     yield from medians(record, columns, heading=_heading)
 
 
 def _heading(workload, figure, _columns):
     return ("cold " if is_cold(workload) else "") + COLUMNS[figure]
+
+
+def rescan(record, workload):
+    yield from medians(record, [(workload, figure) for figure in COLUMNS], heading=_heading)
+
+
+def scans(record):
+    """Everything of ours that is about a database, beside what it is held against."""
+    yield "| | files | ours | peak MB | held against | | ours ÷ that |"
+    yield "|---|---|---|---|---|---|---|"
+    for workload, contenders in record["results"].items():
+        if is_scan(workload):
+            yield from _scan_rows(record, workload, contenders)
+
+
+def _scan_rows(record, workload, contenders):
+    """One for each that it is held against, and one where there is nobody."""
+    ours, files = contenders.get(OURS), record["trees"][tree_of(workload)]["files"]
+    name = f"| {caption(workload)} | {files:,} |"
+    if ours is None:
+        yield f"{name} failed | | | | |"
+        return
+    figure = next(iter(ours))
+    value = ours[figure][MEDIAN]
+    name += f" **{scorecard.with_unit(value, figure)}** | {number(ours['peak_mb'][MEDIAN])} |"
+    rivals = {c: figures[figure][MEDIAN] for c, figures in contenders.items() if c != OURS}
+    best = min((c for c in rivals if record["contenders"][c] == "peer"), key=rivals.get, default=None)
+    shown = [c for c in rivals if c == best or record["contenders"][c] == "reference"]
+    for rival in shown:
+        said = scorecard.with_unit(rivals[rival], figure)
+        yield f"{name} {styled(rival, record['contenders'][rival])} | {said} | {value / rivals[rival]:.2f} |"
+    if not shown:
+        yield f"{name} | | |"
+
+
+def database(record):
+    rows = {w: figures.get(OURS, {}).get("bytes_per_file") for w, figures in record["results"].items()}
+    rows = {workload: per_file[MEDIAN] for workload, per_file in rows.items() if per_file}
+    if not rows:
+        yield "Not measured in this run."
+        return
+    yield "| tree | files | bytes per file | MB |"
+    yield "|---|---|---|---|"
+    for workload, per_file in rows.items():
+        made = record["trees"][tree_of(workload)]
+        # Each name is a row.
+        files = made["files"] + made["links"]
+        yield f"| {tree_of(workload)}, {TREES[tree_of(workload)]} | {files:,} | {per_file:.0f} | {per_file * files / 1e6:.0f} |"
 
 
 def memory(record):

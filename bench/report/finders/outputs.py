@@ -28,6 +28,17 @@ def dupes_json(data):
     return [[path(p) for p in group["paths"]] for group in json.loads(data)["groups"]]
 
 
+def counts(data):
+    """Of a scan of ours: how it ended, and how many there were."""
+    summary = json.loads(data)
+    return {name: summary[name] for name in ("state", "files", "new", "same", "reads", "bytes_read")}
+
+
+def lines_of_counts(data):
+    """`files 7`, a line for each."""
+    return {name: int(value) for name, value in (line.split() for line in data.decode().splitlines())}
+
+
 def rdfind(data):
     """`duptype id depth size device inode priority name`; a first occurrence begins a set."""
     sets = []

@@ -3,8 +3,8 @@
 from ..record import RUNS, condense_shared, digits, without_paths
 from . import system_calls
 from .peers import OURS, PEERS
-from .runs import COLD, COLD_TREES, is_cold
 from .trees import TREES
+from .workloads import ALL, FULL_ROUNDS_OF, is_cold, is_scan, is_warm_search, tree_of
 
 ROUNDS_TO_PUBLISH = 5
 
@@ -14,8 +14,9 @@ def condense(document):
     workloads = _workloads(shared)
     return shared | {
         # In the file they are those of the last tree, and it may have been the cold one.
-        "rounds": _rounds(shared, [w for w in workloads if not is_cold(w)]),
+        "rounds": _rounds(shared, [w for w in workloads if is_warm_search(w)]),
         "cold_rounds": _rounds(shared, [w for w in workloads if is_cold(w)]),
+        "scan_rounds": _rounds(shared, [w for w in workloads if is_scan(w) and w not in FULL_ROUNDS_OF]),
         "trees": document["trees"],
         "system_calls_per_file": {
             contender: {
@@ -36,7 +37,7 @@ def _workloads(record):
 def _rounds(record, workloads):
     """Ours are never cut for being slow: theirs is the number of rounds."""
     ours = [record["results"].get(workload, {}).get(OURS) for workload in workloads]
-    return min((figures["seconds"][RUNS] for figures in ours if figures), default=0)
+    return min((next(iter(figures.values()))[RUNS] for figures in ours if figures), default=0)
 
 
 def _not_asked(document):
@@ -54,9 +55,15 @@ def why_trial(record):
     scaled = [tree for tree, made in record["trees"].items() if made["scale"] != 1]
     if scaled:
         reasons.append(f"not the size of the bars: tree {', '.join(scaled)}")
-    warm = [tree for tree in COLD_TREES if tree not in missing and tree + COLD not in _workloads(record)]
+    here = _workloads(record)
+    left_out = [w for w in ALL if tree_of(w) not in missing and w not in here]
+    warm = [tree_of(w) for w in left_out if is_cold(w)]
     if warm:
         reasons.append(f"no cold cache: tree {', '.join(warm)}")
-    if record["rounds"] < ROUNDS_TO_PUBLISH:
-        reasons.append(f"{record['rounds']} warm rounds instead of {ROUNDS_TO_PUBLISH}")
-    return reasons
+    if others := [w for w in left_out if not is_cold(w)]:
+        reasons.append(f"no {', '.join(others)}")
+    rounds = {"warm": record["rounds"], "scan": record["scan_rounds"]}
+    if not any(map(is_scan, here)):
+        del rounds["scan"]
+    few = [f"{n} {kind} rounds instead of {ROUNDS_TO_PUBLISH}" for kind, n in rounds.items() if n < ROUNDS_TO_PUBLISH]
+    return reasons + few

@@ -1,4 +1,7 @@
-"""One run of one finder on one tree: timed, then its result compared, and only then a figure."""
+"""One run of one finder on one tree: timed, then its result compared, and only then a figure.
+
+What is about a database or a cache is in `scans.py`.
+"""
 
 import os
 import subprocess
@@ -8,29 +11,16 @@ from ..rounds import RunFailed, Rules
 from . import sets
 from .peers import DUPES_JSON, OURS
 from .processes import finish
-from .trees import TREES
+from .workloads import FULL_ROUNDS_OF, QUICK_ROUNDS_OF, is_cold, is_scan
 
-COLD = "-cold"
-COLD_TREES = ("a", "b")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 # Who takes this long for a round is not the best one, and has fewer rounds: (seconds, rounds). The
 # first of these does not even run once to warm up.
 SLOW = [(60, 1), (20, 3)]
 QUICK_SLOW = [(5, 1)]
+# Below a HOME, for caches and nothing else.
+CACHE = "cache"
 PATIENCE_SECONDS, QUICK_PATIENCE_SECONDS = 600, 90
-
-
-def is_cold(workload):
-    return workload.endswith(COLD)
-
-
-def tree_of(workload):
-    return workload.removesuffix(COLD)
-
-
-def caption(workload):
-    """What is measured there, in a few words."""
-    return f"{TREES[tree_of(workload)]}, {'cold' if is_cold(workload) else 'warm'} cache"
 
 
 class FinderRules(Rules):
@@ -44,8 +34,16 @@ class FinderRules(Rules):
         return QUICK_PATIENCE_SECONDS if hurry else PATIENCE_SECONDS
 
     def rounds_of(self, workload, contender, options, seconds):
-        slow = [] if self.is_ours(contender) else QUICK_SLOW if options.quick else SLOW
-        return min([options.rounds] + [few for limit, few in slow if seconds > limit])
+        slow = QUICK_SLOW if options.quick else SLOW
+        # What fills a cache takes long once, and says nothing about the rounds.
+        if self.is_ours(contender) or (is_scan(workload) and not options.quick):
+            slow = []
+        return min([most_rounds(workload, options)] + [few for limit, few in slow if seconds > limit])
+
+
+def most_rounds(workload, options):
+    few = QUICK_ROUNDS_OF if options.quick else FULL_ROUNDS_OF
+    return min(options.rounds, few.get(workload, options.rounds))
 
 
 class Runs:
@@ -83,25 +81,29 @@ class Runs:
         subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
 
     def _checked(self, finder, patience):
-        figures, data = self._run(finder, patience)
-        try:
-            found = finder.parse(data)
-        except (ValueError, KeyError, IndexError) as problem:
-            raise RunFailed(f"its output can't be read: {problem!r}") from None
-        found = sets.normalise(found, os.fsencode(self.tree.files), self.links)
+        figures, data = self.timed(finder, patience)
+        self.compare(finder, data)
+        return figures
+
+    def compare(self, finder, data, tree=None):
+        """Whether these are the sets of the tree, or of one with the same content. Raises RunFailed."""
+        found = parsed(finder, data)
+        found = sets.normalise(found, os.fsencode((tree or self.tree).files), self.links)
         difference = sets.first_difference(self.expected, found)
         if difference:
             raise RunFailed(f"another result: {difference}")
-        return figures
 
-    def _run(self, finder, patience):
+    def timed(self, finder, patience, tree=None, home=None, database=""):
+        """(figures, what it printed or wrote)"""
         result, stdout, stderr = (self.scratch / name for name in ("result", "stdout", "stderr"))
         result.unlink(missing_ok=True)
-        command, to_stdout = finder.arguments(self.programs[finder.name], self.tree.files, result)
+        program, tree = self.programs[finder.name], tree or self.tree
+        command, to_stdout = finder.arguments(program, tree.files, result, database)
         # No cache or setting of the user's takes part, and none is written.
-        home = {name: str(self.scratch) for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+        home = home or self.scratch
+        places = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home / CACHE)}
         watched = [self.stopwatch, stdout, stderr, *command]
-        code, said, problem = finish(watched, patience, cwd=self.scratch, env=os.environ | home)
+        code, said, problem = finish(watched, patience, cwd=self.scratch, env=os.environ | places)
         if code != 0:
             raise RunFailed(problem.strip())
         figures = parse_figures(said)
@@ -110,6 +112,13 @@ class Runs:
             raise RunFailed(f"exit code {code}: {' '.join(stderr.read_text(errors='replace').split())[:400]}")
         file = stdout if to_stdout else result
         return figures, file.read_bytes() if file.exists() else b""
+
+
+def parsed(finder, data):
+    try:
+        return finder.parse(data)
+    except (ValueError, KeyError, IndexError) as problem:
+        raise RunFailed(f"its output can't be read: {problem!r}") from None
 
 
 def parse_figures(said):

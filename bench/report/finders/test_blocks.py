@@ -11,28 +11,29 @@ from ..bars import judge, slow_modes
 from ..publications import DUPES
 from ..record import text
 from ..rounds import Results
-from . import blocks, limits, peers, record as records
+from . import blocks, limits, peers, record as records, workloads as kinds
 from .trees import TREES
 
 ROOT = Path(__file__).resolve().parents[3]
-ROLES = {peers.OURS: "ours", "yadf": "peer", "jdupes": "peer", "rdfind": "peer"}
-WORKLOADS = ("a", "a-cold", "b", "b-cold", "c", "d", "e")
+ROLES = {peers.OURS: "ours", "yadf": "peer", "jdupes": "peer", "rdfind": "peer", "fclones-cache": "peer"}
+ROLES |= {"dupes-find": "reference", "walk-and-stat": "reference"}
+FINDERS = {f.name: f for f in [peers.DUPES, *peers.PEERS, *peers.REFERENCES] if f.name in ROLES}
+WORKLOADS = tuple(kinds.ALL)
 SECONDS = {peers.OURS: 1.0, "yadf": 4.0, "jdupes": 5.0, "rdfind": 8.0}
+SECONDS |= {"fclones-cache": 5.0, "dupes-find": 0.8, "walk-and-stat": 0.5}
 PEAK_MB = {peers.OURS: 100.0, "yadf": 250.0, "jdupes": 90.0, "rdfind": 300.0}
 
 
 def results_file(workloads=WORKLOADS, rounds=7, cold_rounds=5, scale=1, failures=None, seconds=None, **changes):
     """As `bench/dupes` writes it, by the same functions; `seconds` are those of ours."""
     results = Results(rounds=rounds, seconds=3000.4, failures=failures or {})
-    for pair in ((w, c) for w in workloads for c in ROLES):
+    for pair in ((w, c) for w in workloads for c in ROLES if kinds.takes_part(w, FINDERS[c])):
         if pair in results.failures:
             continue
-        times = cold_rounds if pair[0].endswith("-cold") else rounds
-        median = seconds if seconds and pair[1] == peers.OURS else SECONDS[pair[1]]
-        figures = {"seconds": median, "peak_mb": PEAK_MB[pair[1]], "cpu_s": 2 * median, "switches": 12345.0}
-        for figure, value in figures.items():
-            results.samples[pair][figure] = [value] * times
-    trees = dict.fromkeys(w.removesuffix("-cold") for w in workloads)
+        times = cold_rounds if kinds.is_cold(pair[0]) else rounds
+        for figure, value in figures_of(*pair, seconds).items():
+            results.samples[pair][figure] = [value] * min(times, kinds.FULL_ROUNDS_OF.get(pair[0], times))
+    trees = dict.fromkeys(map(kinds.tree_of, workloads))
     known = {
         "commit": "abcdef",
         "machine": {"cpu": "Abacus 9", "cores": 2, "virtual": True, "system": "Linux 6.1", "libc": "glibc 2.36"}
@@ -51,6 +52,14 @@ def results_file(workloads=WORKLOADS, rounds=7, cold_rounds=5, scale=1, failures
         return json.loads(file.read_text()) | changes
 
 
+def figures_of(workload, contender, seconds):
+    median = seconds if seconds and contender == peers.OURS else SECONDS[contender]
+    time = {"ms": 20.0} if workload == "b-report" else {"seconds": median}
+    figures = time | {"peak_mb": PEAK_MB.get(contender, 50.0), "cpu_s": 2 * median, "switches": 12345.0}
+    is_stored = contender == peers.OURS and kinds.kind_of(workload) == kinds.FIRST_SCAN
+    return figures | ({"bytes_per_file": 180.0} if is_stored else {})
+
+
 def made(tree, scale):
     """What `bench/trees` prints."""
     return {
@@ -67,10 +76,10 @@ class Records(unittest.TestCase):
     def test_what_is_written_can_be_read(self):
         self.assertEqual(json.loads(text(record())), record())
 
-    def test_rounds_are_those_of_ours_warm_and_cold(self):
+    def test_rounds_are_those_of_ours_by_what_is_measured(self):
         # The file has those of the last workload, which may have been a cold one.
         run = records.condense(results_file(cold_rounds=2) | {"rounds": 2})
-        self.assertEqual((run["rounds"], run["cold_rounds"]), (7, 2))
+        self.assertEqual((run["rounds"], run["cold_rounds"], run["scan_rounds"]), (7, 2, 7))
 
     def test_of_system_calls_the_most_frequent_are_kept_and_the_sum_of_all(self):
         kept = record()["system_calls_per_file"][peers.OURS]
@@ -85,52 +94,80 @@ class Records(unittest.TestCase):
         self.assertNotIn("rmlint left out: not asked", left_out)
         self.assertNotIn("yadf left out: not asked", left_out)
 
-    def test_a_run_of_all_trees_warm_and_cold_is_no_trial(self):
+    def test_a_run_of_everything_is_no_trial(self):
         self.assertEqual(records.why_trial(record()), [])
         self.assertEqual(records.why_trial(record(rounds=5, cold_rounds=1)), [])
 
     def test_anything_less_is_a_trial(self):
-        warm_only = tuple(TREES)
-        for change, reason in (
-            ({"quick": True}, "--quick"),
-            ({"workloads": WORKLOADS[:-2]}, "no tree d, e"),
-            ({"workloads": ("c", "d", "e")}, "no tree a, b"),
-            ({"scale": 0.5}, "not the size of the bars: tree a, b, c, d, e"),
-            ({"workloads": warm_only}, "no cold cache: tree a, b"),
-            ({"rounds": 4}, "4 warm rounds instead of 5"),
+        on = {tree: [w for w in WORKLOADS if kinds.tree_of(w) == tree] for tree in TREES}
+        warm_only = [w for w in WORKLOADS if not kinds.is_cold(w)]
+        no_report = [w for w in WORKLOADS if w not in ("a-rescan", "b-report")]
+        for change, reasons in (
+            ({"quick": True}, ["--quick"]),
+            ({"workloads": [*on["a"], *on["b"], *on["c"]]}, ["no tree d, e"]),
+            ({"workloads": [*on["c"], *on["d"], *on["e"]]}, ["no tree a, b", "0 scan rounds instead of 5"]),
+            ({"scale": 0.5}, ["not the size of the bars: tree a, b, c, d, e"]),
+            ({"workloads": warm_only}, ["no cold cache: tree a, b"]),
+            ({"workloads": no_report}, ["no a-rescan, b-report"]),
+            ({"rounds": 4}, ["4 warm rounds instead of 5", "4 scan rounds instead of 5"]),
         ):
-            self.assertEqual(records.why_trial(record(**change)), [reason])
+            self.assertEqual(records.why_trial(record(**change)), reasons)
 
     def test_where_ours_failed_the_others_tell_the_rounds(self):
         failed = {("c", peers.OURS): "exit code 101", ("a-cold", peers.OURS): "exit code 101"}
         self.assertEqual(records.why_trial(record(failures=failed)), [])
         everywhere = {(workload, peers.OURS): "exit code 101" for workload in WORKLOADS}
-        self.assertEqual(records.why_trial(record(failures=everywhere)), ["0 warm rounds instead of 5"])
+        reasons = ["0 warm rounds instead of 5", "0 scan rounds instead of 5"]
+        self.assertEqual(records.why_trial(record(failures=everywhere)), reasons)
 
 
 class Blocks(unittest.TestCase):
     def made(self, **changes):
         return blocks.blocks(record(**changes))
 
-    def test_the_headline_has_a_line_for_each_tree_warm_and_cold(self):
+    def test_the_headline_has_a_line_for_all_that_has_peers(self):
         lines = self.made()["headline"].splitlines()
-        self.assertEqual(len(lines), 2 + len(WORKLOADS) + 2)
+        self.assertEqual(len(lines), 2 + len([w for w in WORKLOADS if kinds.has_peers(w)]) + 2)
         self.assertEqual(lines[2], "| small files, 30 % copies, warm cache | 200,000 | **1.00** | 4.00 (`yadf`) | 0.25 |")
-        self.assertIn("| small files, 30 % copies, cold cache | 200,000 |", lines[3])
+        rescan = "scan of what has not changed | 200,000 | **1.00** | 5.00 (`fclones-cache`) | 0.20 |"
+        self.assertEqual(lines[3], f"| small files, 30 % copies, {rescan}")
+        self.assertIn("| small files, 30 % copies, cold cache | 200,000 |", lines[4])
         self.assertIn("ext2/ext3; medians of 7 interleaved rounds (5 with a cold cache); ", lines[-1])
+        self.assertNotIn("first scan", "".join(lines))
+
+    def test_scans_stand_beside_what_they_are_held_against(self):
+        rows = self.made()["scans"].splitlines()[2:]
+        small = "| small files, 30 % copies,"
+        self.assertEqual(
+            rows[:3],
+            [
+                f"{small} first scan into a database | 200,000 | **1.00 s** | 100 | *dupes-find* | 0.80 s | 1.25 |",
+                f"{small} scan of what has not changed | 200,000 | **1.00 s** | 100 | fclones-cache | 5.00 s | 0.20 |",
+                f"{small} scan of what has not changed | 200,000 | **1.00 s** | 100 | *walk-and-stat* | 0.50 s | 2.00 |",
+            ],
+        )
+        self.assertIn("report of all sets, from the database | 200,000 | **20 ms** | 100 | | | |", rows[-2])
+        failed = self.made(failures={("a-scan", peers.OURS): "exit code 101"})["scans"]
+        self.assertIn("first scan into a database | 200,000 | failed | | | | |", failed)
+
+    def test_bytes_in_the_database_are_those_of_one_file(self):
+        rows = self.made()["database"].splitlines()
+        self.assertEqual(rows[2], "| a, small files, 30 % copies | 200,000 | 180 | 36 |")
+        self.assertEqual([row[2] for row in rows[2:]], ["a", "b", "e"])
+        self.assertEqual(self.made(workloads=("c",))["database"], "Not measured in this run.")
 
     def test_who_has_another_result_is_not_the_best_peer(self):
         other = {("a", "yadf"): "another result: [a c] instead of [a b], 2 sets differ"}
         made = self.made(failures=other)
         self.assertIn("| **1.00** | 5.00 (`jdupes`) | 0.20 |", made["headline"].splitlines()[2])
         self.assertNotIn("yadf", made["tree-a"].split("cold seconds")[0])
-        self.assertIn("| a | 1,234 | dupes, jdupes, rdfind | yadf |", made["agreement"])
-        self.assertIn("| b | 1,234 | dupes, yadf, jdupes, rdfind |  |", made["agreement"])
+        self.assertIn("| a | 1,234 | dupes, jdupes, rdfind, fclones-cache | yadf |", made["agreement"])
+        self.assertIn("| b | 1,234 | dupes, yadf, jdupes, rdfind, fclones-cache |  |", made["agreement"])
         self.assertIn("a yadf: another result: [a c] instead of [a b]", made["agreement"])
 
     def test_one_wrong_cold_run_is_a_disagreement_about_the_tree(self):
         made = self.made(failures={("b-cold", "jdupes"): "another result"})
-        self.assertIn("| b | 1,234 | dupes, yadf, rdfind | jdupes |", made["agreement"])
+        self.assertIn("| b | 1,234 | dupes, yadf, rdfind, fclones-cache | jdupes |", made["agreement"])
 
     def test_ours_without_a_figure_says_so(self):
         made = self.made(failures={("c", peers.OURS): "exit code 101"})
@@ -141,7 +178,7 @@ class Blocks(unittest.TestCase):
         for name in ("headline", "run"):
             self.assertNotIn("trial", self.made()[name])
             self.assertIn("trial", self.made(quick=True)[name])
-        self.assertIn("(no cold cache: tree a, b)", self.made(workloads=tuple(TREES))["run"])
+        self.assertIn("(no cold cache: tree a, b; ", self.made(workloads=tuple(TREES))["run"])
 
     def test_the_run_names_all_that_took_part(self):
         made = self.made()["run"]
@@ -154,7 +191,10 @@ class Blocks(unittest.TestCase):
         self.assertIn("| | seconds | peak MB | switches | cold seconds |", made["tree-a"])
         self.assertIn("| **dupes** | 1.00 | 100 | 12345 | 1.00 |", made["tree-a"])
         self.assertIn("| | seconds | peak MB | switches |\n", made["tree-c"])
-        self.assertEqual(self.made(workloads=("c",))["tree-a"], "Not measured in this run.")
+        self.assertIn("| | seconds | peak MB | switches |\n", made["rescan-a"])
+        self.assertIn("| *walk-and-stat* | 0.50 |", made["rescan-a"])
+        for block in ("tree-a", "rescan-a"):
+            self.assertEqual(self.made(workloads=("c",))[block], "Not measured in this run.")
 
     def test_bars_have_units_and_say_what_is_short(self):
         made = self.made(seconds=3.0)
@@ -164,7 +204,7 @@ class Blocks(unittest.TestCase):
 
     def test_who_needs_less_is_listed_bar_or_no_bar(self):
         self.assertIn("- c peak_mb, `dupes` 100: `jdupes` 90", self.made()["ahead"])
-        self.assertNotIn("seconds", self.made()["ahead"])
+        self.assertNotIn("seconds", self.made()["ahead"], "references are nobody's rivals")
         self.assertIn("- c seconds, `dupes` 6.00: `yadf` 4.00, `jdupes` 5.00", self.made(seconds=6.0)["ahead"])
 
     def test_memory_is_also_that_of_one_file(self):
@@ -194,7 +234,8 @@ class TheDocument(unittest.TestCase):
     def test_it_asks_for_nothing_that_is_not_made_and_shows_each_tree(self):
         files = DUPES.made_from(record(), self.read)
         charts = [path for path in files if path.endswith(".svg")]
-        self.assertEqual(charts, [f"{DUPES.folder}/{workload}.svg" for workload in WORKLOADS])
+        shown = sorted(workload for workload in WORKLOADS if kinds.has_peers(workload))
+        self.assertEqual(charts, [f"{DUPES.folder}/{workload}.svg" for workload in shown])
         self.assertIn("a-cold: small files, 30 % copies, cold cache", files[f"{DUPES.folder}/a-cold.svg"])
         self.assertIn("## a-cold: small files, 30 % copies, cold cache", files[f"{DUPES.folder}/tables.md"])
         for path in (DUPES.document, *DUPES.readmes):

@@ -42,9 +42,9 @@ class Tree:
         return f"{made['files']:,} files{links}, {made['bytes'] / 1e6:,.0f} MB, {made['sets']:,} sets"
 
 
-def make(program, tree, work, scale, bases):
-    """Left as it is if it is there already."""
-    folder = work / f"{tree}-{scale:g}"
+def make(program, tree, work, scale, bases, mark=""):
+    """Left as it is if it is there already. With a mark it is one more, of the same content."""
+    folder = work / f"{tree}-{scale:g}{mark}"
     command = [program, tree, folder, "--scale", f"{scale:g}"]
     if tree == "b":
         for base in bases:
