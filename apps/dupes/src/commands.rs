@@ -36,6 +36,7 @@ pub fn run(command: Command) -> Exit {
         Command::ReportFolders(database, likeness, style) => {
             report::folders(&database, &likeness, style)
         }
+        Command::ReportPage(database, file) => report::page(&database, &file),
         Command::Purge(database, before, consent) => upkeep::purge(&database, before, consent),
         Command::Verify(database, remedy) => upkeep::verify(&database, remedy),
         Command::Status(database, style) => status::status(&database, style),
@@ -101,27 +102,34 @@ fn tell_problems(problems: &Problems, so: &str) {
     }
 }
 
-/// Prints a listing by a worker: whoever reads it may stop in the middle, and then a write never returns.
-/// The end that somebody asks for does not wait for them.
+/// Prints a listing by a worker.
 fn list(
     format: Format,
     nul: bool,
     stop: &Stop,
     all: impl FnOnce(&mut dyn Printer) -> io::Result<()> + Send + 'static,
 ) -> Result<io::Result<()>, Box<dyn Error>> {
+    let print = move || all(&mut *output::printer(format, nul, Box::new(Stdout)));
+    Ok(by_worker("listing", stop, print)?.unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into())))
+}
+
+/// Has something done by a worker that may never return: whoever reads a listing may stop in the middle, and
+/// then no write does. The end that somebody asks for does not wait for that; None then.
+fn by_worker<T: Send + 'static>(
+    name: &'static str,
+    stop: &Stop,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Box<dyn Error>> {
     const LOOK: Duration = Duration::from_millis(20);
     const PATIENCE: Duration = Duration::from_secs(2);
-    let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).build()?;
-    let print = move || all(&mut *output::printer(format, nul, Box::new(Stdout)));
-    let mut listing = pool.submit(print).map_err(|refused| refused.to_string())?;
+    let pool = Pool::builder(name).workers(1).queue(1).grace(PATIENCE).build()?;
+    let mut done = pool.submit(work).map_err(|refused| refused.to_string())?;
     loop {
-        match listing.wait_timeout(LOOK) {
-            Some(Ok(printed)) => return Ok(printed),
-            Some(Err(TaskError::Abandoned(_) | TaskError::Cancelled { .. })) => {
-                return Ok(Err(io::ErrorKind::Interrupted.into()));
-            }
+        match done.wait_timeout(LOOK) {
+            Some(Ok(done)) => return Ok(Some(done)),
+            Some(Err(TaskError::Abandoned(_) | TaskError::Cancelled { .. })) => return Ok(None),
             Some(Err(error)) => return Err(error.into()),
-            None if stop.is_asked() => drop(listing.cancel()), // it has its grace
+            None if stop.is_asked() => drop(done.cancel()), // it has its grace
             None => {}
         }
     }
