@@ -22,7 +22,8 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
 
 use self::args::{
-    Args, Counting, Database, FilterWords, Find, Refresh, Report, Roots, Running, Verb,
+    Args, Counting, Database, FilterWords, Find, Misplaced, Refresh, Report, ReportWords, Roots,
+    Running, Verb,
 };
 use crate::alike::{By, Likeness};
 use crate::digest::Algorithm;
@@ -50,6 +51,8 @@ pub enum Command {
     ReportFiles(PathBuf, Listing),
     /// List folders that are alike.
     ReportFolders(PathBuf, Likeness, Style),
+    /// Write a page to look at to the second path.
+    ReportPage(PathBuf, PathBuf),
     /// Forget what has been gone since before that time.
     Purge(PathBuf, i64, Consent),
     /// Look whether the database is in order, and perhaps put it in order.
@@ -164,16 +167,7 @@ pub fn parse(
             let remedy = if repair { Remedy::Repair } else { Remedy::Tell };
             Command::Verify(place(database)?, remedy)
         }
-        Verb::Report(Report::Files { database, min_size, format, json, null }) => {
-            let format = if json { Format::Json } else { format };
-            null_fits(null, format)?;
-            Command::ReportFiles(place(database)?, Listing { min_size, format, nul: null })
-        }
-        Verb::Report(Report::Folders { database, partial, ignore_names, json }) => {
-            let by = if ignore_names { By::Contents } else { By::Names };
-            let likeness = Likeness { by, percent: partial, ..Likeness::default() };
-            Command::ReportFolders(place(database)?, likeness, style(json))
-        }
+        Verb::Report(report) => report_of(report)?,
         Verb::Status { database, json } => Command::Status(place(database)?, style(json)),
         Verb::Completions { shell } => Command::Print(pages::completions(shell)),
         Verb::Man => Command::Print(pages::man()),
@@ -217,6 +211,34 @@ fn place(database: Database) -> Result<PathBuf, Failure> {
         .database
         .or_else(store::usual_path)
         .ok_or_else(|| contradiction("there is no home folder for a database: use --database FILE"))
+}
+
+fn report_of(report: ReportWords) -> Result<Command, Failure> {
+    Ok(match report.lists {
+        Some(Report::Files { misplaced: Misplaced { html: Some(_) }, .. })
+        | Some(Report::Folders { misplaced: Misplaced { html: Some(_) }, .. }) => {
+            return Err(contradiction_in(
+                "report",
+                "--html writes one page that has both files and folders: dupes report --html FILE",
+            ));
+        }
+        Some(Report::Files { database, min_size, format, json, null, .. }) => {
+            let format = if json { Format::Json } else { format };
+            null_fits(null, format)?;
+            Command::ReportFiles(place(database)?, Listing { min_size, format, nul: null })
+        }
+        Some(Report::Folders { database, partial, ignore_names, json, .. }) => {
+            let by = if ignore_names { By::Contents } else { By::Names };
+            let likeness = Likeness { by, percent: partial, ..Likeness::default() };
+            let style = if json { Style::Json } else { Style::Text };
+            Command::ReportFolders(place(database)?, likeness, style)
+        }
+        None => {
+            let which = "say what is to be told: files, folders, or --html FILE for both";
+            let page = report.html.ok_or_else(|| contradiction_in("report", which))?;
+            Command::ReportPage(place(report.database)?, page)
+        }
+    })
 }
 
 fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
@@ -409,8 +431,12 @@ fn only_once(paths: &[PathBuf], references: &[PathBuf]) -> Result<(), Failure> {
 
 /// An error of usage, in the form that all others have.
 fn contradiction(what: impl std::fmt::Display) -> Failure {
+    contradiction_in("find", what)
+}
+
+fn contradiction_in(verb: &str, what: impl std::fmt::Display) -> Failure {
     let mut command = Args::command();
     command.build();
-    let find = command.find_subcommand_mut("find").expect("it is one of the verbs");
-    find.error(ErrorKind::ArgumentConflict, what).into()
+    let verb = command.find_subcommand_mut(verb).expect("it is one of the verbs");
+    verb.error(ErrorKind::ArgumentConflict, what).into()
 }

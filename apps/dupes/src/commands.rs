@@ -36,6 +36,7 @@ pub fn run(command: Command) -> Exit {
         Command::ReportFolders(database, likeness, style) => {
             report::folders(&database, &likeness, style)
         }
+        Command::ReportPage(database, file) => report::page(&database, &file),
         Command::Purge(database, before, consent) => upkeep::purge(&database, before, consent),
         Command::Verify(database, remedy) => upkeep::verify(&database, remedy),
         Command::Status(database, style) => status::status(&database, style),
@@ -101,8 +102,7 @@ fn tell_problems(problems: &Problems, so: &str) {
     }
 }
 
-/// Prints a listing by a worker: whoever reads it may stop in the middle, and then a write never returns.
-/// The end that somebody asks for does not wait for them.
+/// Prints a listing by a worker.
 fn list(
     format: Format,
     nul: bool,
@@ -110,28 +110,31 @@ fn list(
     all: impl FnOnce(&mut dyn Printer) -> io::Result<()> + Send + 'static,
 ) -> Result<io::Result<()>, Box<dyn Error>> {
     let print = move || all(&mut *output::printer(format, nul, Box::new(Stdout)));
-    printed_by(Clock::system(), stop, print)
+    let printed = by_worker("listing", &Clock::system(), stop, print)?;
+    Ok(printed.unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into())))
 }
 
-/// How often whoever waits for a listing looks whether it is to stop, and how long a write may take then.
+/// How often whoever waits for a worker looks whether it is to stop, and how long a write may take then.
 const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(2);
 
-fn printed_by(
-    clock: Clock,
+/// Has something done by a worker that may never return: whoever reads a listing may stop in the middle, and
+/// then no write does. The end that somebody asks for does not wait for that; None then.
+fn by_worker<T: Send + 'static>(
+    name: &'static str,
+    clock: &Clock,
     stop: &Stop,
-    print: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<io::Result<()>, Box<dyn Error>> {
-    let pool = Pool::builder("listing").workers(1).queue(1).grace(PATIENCE).clock(clock).build()?;
-    let mut listing = pool.submit(print).map_err(|refused| refused.to_string())?;
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Box<dyn Error>> {
+    let pool =
+        Pool::builder(name).workers(1).queue(1).grace(PATIENCE).clock(clock.clone()).build()?;
+    let mut done = pool.submit(work).map_err(|refused| refused.to_string())?;
     loop {
-        match listing.wait_timeout(LOOK) {
-            Some(Ok(printed)) => return Ok(printed),
-            Some(Err(TaskError::Abandoned(_) | TaskError::Cancelled { .. })) => {
-                return Ok(Err(io::ErrorKind::Interrupted.into()));
-            }
+        match done.wait_timeout(LOOK) {
+            Some(Ok(done)) => return Ok(Some(done)),
+            Some(Err(TaskError::Abandoned(_) | TaskError::Cancelled { .. })) => return Ok(None),
             Some(Err(error)) => return Err(error.into()),
-            None if stop.is_asked() => drop(listing.cancel()), // it has its grace
+            None if stop.is_asked() => drop(done.cancel()), // it has its grace
             None => {}
         }
     }
@@ -202,11 +205,8 @@ mod tests {
         let waiting = thread::spawn({
             let stop = stop.clone();
             move || {
-                let stuck = move || {
-                    let _ = gate.recv();
-                    Ok(())
-                };
-                printed_by(clock, &stop, stuck).unwrap().unwrap_err().kind()
+                let stuck = move || drop(gate.recv());
+                by_worker("listing", &clock, &stop, stuck).unwrap()
             }
         });
         until("nobody waits", || hand.sleepers() > 0);
@@ -220,7 +220,7 @@ mod tests {
             passed += LOOK;
         }
         until("it is still there after its grace", || waiting.is_finished());
-        assert_eq!(waiting.join().unwrap(), io::ErrorKind::Interrupted);
+        assert_eq!(waiting.join().unwrap(), None);
     }
 
     /// Each of these is kept by somebody's test; together they are what a user is told.

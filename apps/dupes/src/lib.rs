@@ -30,6 +30,7 @@ pub mod progress;
 pub mod read;
 pub mod readers;
 pub mod remember;
+pub mod replace;
 pub mod report;
 pub mod scan;
 pub mod sets;

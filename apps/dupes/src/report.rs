@@ -2,6 +2,7 @@
 //! the last scans have seen: a hint, to be looked at again before anybody acts on it.
 
 pub mod folders;
+pub mod html;
 
 use std::collections::HashMap;
 use std::io;
@@ -36,6 +37,29 @@ pub fn files(
     printer: &mut dyn Printer,
     stop: &Stop,
 ) -> io::Result<()> {
+    let totals = sets(store, min_size, printer.counts_bytes(), stop, |set, _| printer.set(set))?;
+    printer.end(&totals)
+}
+
+/// Where a file of a set lies, and what it takes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the folder of each of its names, in the order of its paths.
+    pub folders: Vec<i64>,
+    /// Bytes on disk.
+    pub on_disk: u64,
+    /// Of these, what the set's `reclaimable` has of this file.
+    pub reclaimable: u64,
+}
+
+/// Hands over all sets of files of at least that size, each with the places of its files.
+pub fn sets(
+    store: &Store,
+    min_size: u64,
+    counts_bytes: bool,
+    stop: &Stop,
+    take: impl FnMut(&Set, &[Place]) -> io::Result<()>,
+) -> io::Result<Totals> {
     let failed = |error: crate::store::Error| io::Error::other(error.to_string());
     let (mut totals, mut online) = (Totals::default(), HashMap::new());
     for root in store.roots().map_err(failed)? {
@@ -54,10 +78,10 @@ pub fn files(
         sharing: Sharing::default(),
         devices: HashMap::new(),
         verified: Verified::by(algorithm),
-        counts_bytes: printer.counts_bytes(),
+        counts_bytes,
     };
-    report.print(min_size, printer, stop, &mut totals)?;
-    printer.end(&totals)
+    report.tell(min_size, take, stop, &mut totals)?;
+    Ok(totals)
 }
 
 struct Report<'a> {
@@ -77,16 +101,17 @@ struct Inode {
     device: u64,
     blocks: u64,
     links: u16,
-    paths: Vec<Vec<u8>>,
+    /// Each with its folder.
+    names: Vec<(Vec<u8>, i64)>,
     /// At least one of them can be looked at.
     online: bool,
 }
 
 impl Report<'_> {
-    fn print(
+    fn tell(
         &mut self,
         min_size: u64,
-        printer: &mut dyn Printer,
+        mut take: impl FnMut(&Set, &[Place]) -> io::Result<()>,
         stop: &Stop,
         totals: &mut Totals,
     ) -> io::Result<()> {
@@ -100,7 +125,8 @@ impl Report<'_> {
             let size = row.get::<_, i64>(0).map_err(io::Error::other)?;
             let hash = row.get_ref(1).map_err(io::Error::other)?;
             let hash = hash.as_blob().map_err(io::Error::other)?;
-            let Some(set) = self.set(size, hash).map_err(io::Error::other)? else { continue };
+            let found = self.set(size, hash).map_err(io::Error::other)?;
+            let Some((set, places)) = found else { continue };
             // Of those that are offline none can go, and on none is counted.
             let online = set.files.iter().filter(|file| !file.reference).count() as u64;
             let redundant = online.saturating_sub(1);
@@ -108,13 +134,13 @@ impl Report<'_> {
             totals.redundant_files += redundant;
             totals.redundant_bytes += redundant * set.size;
             totals.reclaimable_bytes += set.reclaimable;
-            printer.set(&set)?;
+            take(&set, &places)?;
         }
         Ok(())
     }
 
     /// None if all of its names lead to one file, or to files that nobody can reach.
-    fn set(&mut self, size: i64, hash: &[u8]) -> rusqlite::Result<Option<Set>> {
+    fn set(&mut self, size: i64, hash: &[u8]) -> rusqlite::Result<Option<(Set, Vec<Place>)>> {
         let mut inodes: HashMap<(u64, u64), Inode> = HashMap::new();
         let mut names = self.connection.prepare_cached(NAMES)?;
         let mut rows = names.query(params![size, hash])?;
@@ -122,49 +148,55 @@ impl Report<'_> {
             let device = row.get::<_, Option<i64>>(2)?.unwrap_or(0).cast_unsigned();
             let inode = row.get::<_, i64>(3)?.cast_unsigned();
             let root = row.get::<_, i64>(6)?;
-            let mut path = self.paths.of(row.get(0)?)?;
+            let folder = row.get(0)?;
+            let mut path = self.paths.of(folder)?;
             join(&mut path, row.get_ref(1)?.as_blob()?);
             let online = self.online.get(&root) == Some(&true);
             let (blocks, links) = (row.get::<_, i64>(4)?.cast_unsigned(), row.get(5)?);
-            let new = || Inode { device, blocks, links, paths: Vec::new(), online: false };
+            let new = || Inode { device, blocks, links, names: Vec::new(), online: false };
             let known = inodes.entry((device, inode)).or_insert_with(new);
-            known.paths.push(path);
+            known.names.push((path, folder));
             known.online |= online;
         }
         let mut inodes: Vec<Inode> = inodes.into_values().collect();
         if inodes.len() < 2 || !inodes.iter().any(|inode| inode.online) {
             return Ok(None);
         }
-        inodes.iter_mut().for_each(|inode| inode.paths.sort_unstable());
-        inodes.sort_unstable_by(|one, other| one.paths.cmp(&other.paths));
-        // One that can be looked at is kept: a disk in a drawer is no copy to rely on.
-        let victims = inodes.iter().filter(|inode| inode.online).skip(1);
-        let reclaimable = match self.counts_bytes {
-            true => {
-                victims.map(|inode| reclaimable(inode, &mut self.sharing, &mut self.devices)).sum()
-            }
-            false => 0,
-        };
-        let files =
-            inodes.into_iter().map(|inode| Entry { reference: !inode.online, paths: inode.paths });
-        Ok(Some(Set {
+        inodes.iter_mut().for_each(|inode| inode.names.sort_unstable());
+        inodes.sort_unstable_by(|one, other| one.names.cmp(&other.names));
+        let (mut files, mut places, mut is_kept) = (Vec::new(), Vec::new(), false);
+        for inode in inodes {
+            // One that can be looked at is kept: a disk in a drawer is no copy to rely on.
+            let is_victim = inode.online && is_kept && self.counts_bytes;
+            is_kept |= inode.online;
+            let reclaimable = match is_victim {
+                true => reclaimable(&inode, &mut self.sharing, &mut self.devices),
+                false => 0,
+            };
+            let (paths, folders) = inode.names.into_iter().unzip();
+            places.push(Place { folders, on_disk: inode.blocks * 512, reclaimable });
+            files.push(Entry { reference: !inode.online, paths });
+        }
+        let reclaimable = places.iter().map(|place| place.reclaimable).sum();
+        let set = Set {
             size: size.cast_unsigned(),
             digest: Some(Digest::of(hash)),
             verified: self.verified,
-            files: files.collect(),
+            files,
             reclaimable,
-        }))
+        };
+        Ok(Some((set, places)))
     }
 }
 
 /// What comes free if it goes: nothing, if it has a name that we don't know.
 fn reclaimable(inode: &Inode, sharing: &mut Sharing, devices: &mut HashMap<u64, u16>) -> u64 {
-    if usize::from(inode.links) > inode.paths.len() {
+    if usize::from(inode.links) > inode.names.len() {
         return 0;
     }
     let next = u16::try_from(devices.len()).unwrap_or(u16::MAX);
     let device = *devices.entry(inode.device).or_insert(next);
-    sharing.own(&inode.paths[0], device, inode.blocks * 512)
+    sharing.own(&inode.names[0].0, device, inode.blocks * 512)
 }
 
 /// Of each root.

@@ -1,8 +1,8 @@
 //! The database: what is known of files from one scan to the next.
 //!
 //! `schema.rs` has its tables, `lock.rs` who may write, `rows.rs` what is in them, `recall.rs` what a scan
-//! asks, `write.rs` how what it learned gets there, `roots.rs` and `scans.rs` those two tables, `upkeep.rs`
-//! what keeps it in order.
+//! asks, `write.rs` how what it learned gets there, `roots.rs` and `scans.rs` those two tables, `space.rs`
+//! what folders take, `upkeep.rs` what keeps it in order.
 
 mod lock;
 pub mod recall;
@@ -10,6 +10,7 @@ pub mod roots;
 pub mod rows;
 pub mod scans;
 mod schema;
+pub mod space;
 pub mod upkeep;
 pub mod write;
 

@@ -42,9 +42,7 @@ pub(super) enum Verb {
     /// Registers, lists and forgets roots
     #[command(subcommand)]
     Roots(Roots),
-    /// Says what the database knows
-    #[command(subcommand)]
-    Report(Report),
+    Report(ReportWords),
     Refresh(Box<Refresh>),
     /// Forgets what was found to be gone; nothing on disk is touched
     Purge {
@@ -343,6 +341,28 @@ pub(super) enum Roots {
     },
 }
 
+/// Says what the database knows: as lists, or as one page to look at
+#[derive(clap::Args)]
+#[command(
+    override_usage = pages::REPORT_USAGE,
+    args_conflicts_with_subcommands = true,
+    after_help = pages::REPORT_EXAMPLE
+)]
+pub(super) struct ReportWords {
+    #[command(subcommand)]
+    pub(super) lists: Option<Report>,
+
+    /// Write one page for a browser: where the space goes, sets and folders to sort and to search
+    ///
+    /// It needs no network and no other file. A FILE that is there is replaced once the new one is
+    /// complete; a new one can be read by you only.
+    #[arg(long, value_name = "FILE", value_parser = values::page())]
+    pub(super) html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) database: Database,
+}
+
 #[derive(Subcommand)]
 pub(super) enum Report {
     /// Lists sets of files with the same content, as of the last scans
@@ -361,6 +381,8 @@ pub(super) enum Report {
         /// End lines of text and fdupes with a zero byte, and don't escape names
         #[arg(short = '0', long)]
         null: bool,
+        #[command(flatten)]
+        misplaced: Misplaced,
     },
     /// Lists folders that are equal, much alike, or held by another one, as of the last scans
     Folders {
@@ -375,5 +397,14 @@ pub(super) enum Report {
         /// As one JSON object
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        misplaced: Misplaced,
     },
+}
+
+// Who asks a list for the page is told where it is to be had.
+#[derive(clap::Args)]
+pub(super) struct Misplaced {
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
 }

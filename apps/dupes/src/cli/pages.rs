@@ -16,7 +16,14 @@ pub(super) const USAGE: &str = "dupes find [OPTIONS] PATH...\n       dupes find 
 /// Of `scan`; a mode can't be told from a path by clap.
 pub(super) const SCAN_USAGE: &str = "dupes scan [OPTIONS] [all|folders|files] [ROOT]...";
 
-pub(super) const EXAMPLES: [(&str, &str); 9] = [
+/// Of `report`; clap would not say that one of them must be there.
+pub(super) const REPORT_USAGE: &str = "dupes report files [OPTIONS]\n       dupes report folders [OPTIONS]\n       dupes report --html FILE [OPTIONS]";
+
+/// Of `report`.
+pub(super) const REPORT_EXAMPLE: &str =
+    "Example:\n  dupes scan ~/Pictures && dupes report --html report.html && xdg-open report.html";
+
+pub(super) const EXAMPLES: [(&str, &str); 10] = [
     ("dupes find ~/Pictures", "What is there twice in a folder?"),
     (
         "dupes find --min-size 1M --name '*.jpg' --exclude .cache ~",
@@ -32,6 +39,7 @@ pub(super) const EXAMPLES: [(&str, &str); 9] = [
     ("find . -type f -newer list -print0 | dupes find --stdin0", "Only among these files"),
     ("dupes scan ~/Pictures /backup", "Remember what is there; the next scan reads what is new"),
     ("dupes report files --min-size 1M", "What is there twice, as of the last scans?"),
+    ("dupes report --html report.html", "The same to look at: where the space goes, in a browser"),
 ];
 
 /// Examples and exit codes.
@@ -101,7 +109,12 @@ fn verbs(command: &Command, before: &str) -> Vec<(String, Command)> {
         let name = format!("{before} {}", verb.get_name());
         match verb.get_name() {
             "find" | "help" => {}
-            _ if verb.has_subcommands() => all.extend(verbs(verb, &name)),
+            _ if verb.has_subcommands() => {
+                if verb.get_arguments().any(|arg| arg.get_id() != "help") {
+                    all.push((name.clone(), verb.clone()));
+                }
+                all.extend(verbs(verb, &name));
+            }
             _ => all.push((name, verb.clone())),
         }
     }

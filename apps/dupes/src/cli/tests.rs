@@ -312,10 +312,26 @@ fn examples_are_understood() {
         let ours = example.split(" | ").find(|part| part.starts_with("dupes")).unwrap();
         let words = ours.split(' ').map(|word| word.trim_matches('\'').into());
         let parsed = parse(words, &mut b"a\0".as_slice());
-        let is_understood =
-            matches!(parsed, Ok(Command::Find(_) | Command::Scan(_) | Command::ReportFiles(..)));
+        let is_understood = matches!(
+            parsed,
+            Ok(Command::Find(_)
+                | Command::Scan(_)
+                | Command::ReportFiles(..)
+                | Command::ReportPage(..))
+        );
         assert!(is_understood, "{example}: {parsed:?}");
     }
+}
+
+#[test]
+fn the_manual_has_verbs_that_have_words_and_lists_of_their_own() {
+    let page = printed(&["man"]);
+    for words in
+        [".SH DUPES REPORT\n", "\\-\\-html", ".SH DUPES REPORT FILES", ".SH DUPES ROOTS ADD"]
+    {
+        assert!(page.contains(words), "no {words}");
+    }
+    assert!(!page.contains(".SH DUPES ROOTS\n"), "it does nothing by itself");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 
 use crate::digest::Algorithm;
 
@@ -30,6 +31,14 @@ pub(super) fn rf_over(text: &str) -> Result<usize, String> {
 /// Fewer than 2 is one: nothing has fewer.
 pub(super) fn rf_under(text: &str) -> Result<usize, String> {
     number(text, 2..=MOST)
+}
+
+/// It is replaced as a whole, which standard output can't be.
+pub(super) fn page() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| match path == Path::new("-") {
+        true => Err("expected the name of a file; one that is called so is ./-"),
+        false => Ok(path),
+    })
 }
 
 pub(super) fn algorithm() -> impl TypedValueParser<Value = Algorithm> {

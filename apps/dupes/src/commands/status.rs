@@ -18,8 +18,7 @@ const SHOWN: u32 = 10;
 
 pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open(database)?;
-    // Who holds the lock scans; who only says that it does was killed.
-    let is_busy = matches!(store.lock("status"), Err(error) if error.is_busy());
+    let is_busy = is_busy(&store);
     let (mut text, mut objects, mut files) = (String::new(), Vec::new(), 0);
     for root in store.roots()? {
         let contents = store.contents(root.id)?;
@@ -41,6 +40,11 @@ pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Erro
         "scans": scans.iter().map(|scan| object(scan, is_busy)).collect::<Vec<_>>(),
     });
     Ok(tell(style, text.trim_end(), &object))
+}
+
+/// Who holds the lock scans; who only says that it does was killed.
+pub(super) fn is_busy(store: &Store) -> bool {
+    matches!(store.lock("status"), Err(error) if error.is_busy())
 }
 
 fn state(scan: &Scan, is_busy: bool) -> &'static str {

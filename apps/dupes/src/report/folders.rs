@@ -27,7 +27,9 @@ const FILES: &str = "SELECT folder, name, size, mtime, iif(links > 1, 0, blocks 
 /// What was found, with the names of what is told.
 #[derive(Debug)]
 pub struct Report {
-    alike: Alike,
+    pub(super) alike: Alike,
+    /// The folders that are told, as the database numbers them.
+    pub(super) ids: HashMap<u32, i64>,
     /// Of folders.
     paths: HashMap<u32, Vec<u8>>,
     /// Of files, from the folder on that they are told of.
@@ -73,9 +75,11 @@ fn look(
     let alike = find(&trees, likeness);
     drop(trees);
     let mut paths = Paths::new(connection, roots);
-    let mut report = Report { alike, paths: HashMap::new(), files: HashMap::new() };
+    let mut report =
+        Report { alike, ids: HashMap::new(), paths: HashMap::new(), files: HashMap::new() };
     for folder in report.told_folders() {
         report.paths.insert(folder, paths.of(ids[folder as usize])?);
+        report.ids.insert(folder, ids[folder as usize]);
     }
     let told = report.told_files();
     let mut number = 0;
@@ -131,7 +135,7 @@ impl Report {
     }
 
     /// From a folder on that it lies in.
-    fn name(&self, file: u32, folder: u32) -> &[u8] {
+    pub(super) fn name(&self, file: u32, folder: u32) -> &[u8] {
         let path = self.files.get(&file).map_or(&b"?"[..], Vec::as_slice);
         let below = path.strip_prefix(self.path(folder)).unwrap_or(path);
         below.strip_prefix(b"/").unwrap_or(below)
@@ -254,7 +258,7 @@ impl Report {
     }
 }
 
-fn similarity(pair: &PartialPair) -> f64 {
+pub(super) fn similarity(pair: &PartialPair) -> f64 {
     let all = pair.shared + pair.only[0].count + pair.only[1].count;
     f64::from(pair.shared) / f64::from(all.max(1))
 }
