@@ -30,7 +30,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
 use lock::Refusal;
-pub use lock::WriteLock;
+pub use lock::{Board, Owner, WriteLock};
 
 /// Names of settings.
 const HASH: &str = "hash";
@@ -153,6 +153,12 @@ impl Store {
                 Refusal::Failed(error) => What::Unreachable(error),
             })
         })
+    }
+
+    /// Who writes just now.
+    pub fn owner(&self) -> Result<Option<Owner>, Error> {
+        let owner = WriteLock::owner(&beside(&self.path, "-lock"));
+        owner.map_err(|error| self.failed(What::Unreachable(error)))
     }
 
     /// Where it is.

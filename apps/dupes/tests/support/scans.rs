@@ -79,7 +79,7 @@ impl Bench {
         asked.request.now = SystemTime::now() + later;
         let store = Store::open_or_make(database).unwrap();
         let lock = store.lock("a test").unwrap();
-        let roots = vec![scan::root(&store, &asked.paths[0], &asked.words).unwrap()];
+        let roots = vec![scan::root(&store, &asked.paths[0], &asked.words.all).unwrap()];
         let filter = cli::recorded_filter(&roots[0].words).unwrap();
         let scan = Scan::begin(&store, &lock, asked.request, roots, filter, Live::default());
         let summary = scan.unwrap().finish().unwrap();
