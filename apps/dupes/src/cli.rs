@@ -4,6 +4,7 @@ mod args;
 mod check;
 pub mod config;
 mod dates;
+mod line;
 mod pages;
 mod patterns;
 mod stdin;
@@ -20,13 +21,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser as _};
 
 use self::args::{
     Args, Config, Counting, Database, FilterWords, Find, Refresh, Report, Roots, Running, Verb,
 };
 pub use self::check::Checked;
-use self::config::{Effective, Environment, Sources, Wanted};
+use self::config::{Effective, Environment, Wanted};
+use self::line::Line;
 use crate::alike::{By, Likeness};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
@@ -163,32 +165,6 @@ pub fn parse_in(
     let line = Line::read(args.into_iter().collect(), environment)?;
     command(line.args, &line.matches, &line.effective, stdin, environment)
         .map_err(|failure| config::explain(failure, &line.effective))
-}
-
-/// A command line, with its defaults.
-struct Line {
-    args: Args,
-    matches: ArgMatches,
-    effective: Vec<Effective>,
-}
-
-impl Line {
-    fn read(words: Vec<OsString>, environment: &Environment) -> Result<Line, Failure> {
-        let definition = config::definition(Args::command());
-        let matches = definition.clone().try_get_matches_from(&words)?;
-        let args = Args::from_arg_matches(&matches)?;
-        if let Verb::Config(_) | Verb::ExitCodes | Verb::Completions { .. } | Verb::Man = args.verb
-        {
-            return Ok(Line { args, matches, effective: Vec::new() });
-        }
-        let sources = Sources::read(&Args::command(), &wanted(&args, environment), environment)?;
-        let (path, effective) = sources.of_line(&matches)?;
-        let Some(definition) = config::with_defaults(definition, &path, &effective) else {
-            return Ok(Line { args, matches, effective });
-        };
-        let matches = definition.try_get_matches_from(words)?;
-        Ok(Line { args: Args::from_arg_matches(&matches)?, matches, effective })
-    }
 }
 
 /// The configuration file.

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const LONGEST: u64 = 1 << 16;
 
 /// Who only looks whether somebody writes has the lock for a moment: so often it is tried again.
-const TRIES: u32 = 10;
+const TRIES: u32 = 40;
 const A_MOMENT: Duration = Duration::from_millis(5);
 
 /// Held until it is dropped.
