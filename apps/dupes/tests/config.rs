@@ -3,10 +3,11 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use support::{in_time, json, stderr, write};
+use support::{in_time, is_root, json, stderr, write};
 use tempfile::TempDir;
 
 /// A home with a tree in it.
@@ -127,6 +128,40 @@ fn what_is_no_file_does_not_hold_anybody_up() {
     let missing = home.run(&["find", "--config", "none.toml", "tree"]);
     assert_eq!(missing.status.code(), Some(1), "{missing:?}");
     assert!(stderr(&missing).contains("none.toml: it was named"), "{missing:?}");
+}
+
+/// As after `sudo -u`: HOME is that of somebody whose folders are closed.
+#[test]
+fn a_home_that_is_closed_to_us_has_no_file_and_a_file_that_is_closed_is_an_error() {
+    if !is_root() {
+        eprintln!("skipped: needs root, to become somebody whom permissions bind");
+        return;
+    }
+    let home = Home::new();
+    home.set("format = \"json\"\n");
+    let may = |path: &str, mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(home.dir.path().join(path), mode).unwrap();
+    };
+    for path in ["", "tree", ".config/dupes"] {
+        may(path, 0o755);
+    }
+    may(".config/dupes/config.toml", 0o600);
+    let run = |mode| {
+        may(".config", mode);
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        command.arg(env!("CARGO_BIN_EXE_dupes")).args(["find", "tree"]);
+        command.env("HOME", home.dir.path()).current_dir(home.dir.path()).output().unwrap()
+    };
+    let behind = run(0o700);
+    assert_eq!(behind.status.code(), Some(0), "{behind:?}");
+    let closed = run(0o755);
+    assert_eq!(closed.status.code(), Some(2), "{closed:?}");
+    assert!(
+        stderr(&closed).contains("config.toml: can't be read: Permission denied"),
+        "{closed:?}"
+    );
 }
 
 #[test]

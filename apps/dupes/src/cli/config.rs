@@ -355,7 +355,8 @@ pub(super) fn explain(mut failure: Failure, effective: &[Effective]) -> Failure 
 
 /// An error in what is set, one a line.
 fn wrong(all: impl IntoIterator<Item = String>, exit: Exit) -> Failure {
-    let line = |what: String| format!("error: {}\n", printable(&what));
+    let begin = if exit == Exit::Usage { "error" } else { "dupes" };
+    let line = |what: String| format!("{begin}: {}\n", printable(&what));
     Failure { text: all.into_iter().map(line).collect(), stdout: false, exit }
 }
 

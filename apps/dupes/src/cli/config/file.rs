@@ -99,6 +99,12 @@ pub(super) fn read(wanted: &Wanted) -> Result<Option<(PathBuf, String)>, Unusabl
     match contents(path) {
         Ok(text) => Ok(Some((path.to_owned(), text))),
         Err(Failed::Missing) if matches!(wanted, Wanted::Usual(_)) => Ok(None),
+        // The home of somebody else, as after `sudo`: whether there is a file nobody can tell.
+        Err(Failed::Unread(error))
+            if matches!(wanted, Wanted::Usual(_)) && is_behind(&error, path) =>
+        {
+            Ok(None)
+        }
         Err(Failed::Missing) => {
             Err(unusable("it was named, and there is no such file".into(), Exit::Usage))
         }
@@ -107,6 +113,12 @@ pub(super) fn read(wanted: &Wanted) -> Result<Option<(PathBuf, String)>, Unusabl
             Err(unusable(format!("can't be read: {error}"), Exit::CouldNotRun))
         }
     }
+}
+
+/// Not the file is closed to us, but a folder on the way.
+fn is_behind(error: &io::Error, path: &Path) -> bool {
+    let denied = io::ErrorKind::PermissionDenied;
+    error.kind() == denied && path.metadata().is_err_and(|error| error.kind() == denied)
 }
 
 enum Failed {
