@@ -1,7 +1,10 @@
 //! The command line: words in, [`Options`] that can't be wrong out. Nothing is checked again later.
 
 mod args;
+mod check;
+pub mod config;
 mod dates;
+mod line;
 mod pages;
 mod patterns;
 mod stdin;
@@ -18,13 +21,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser as _};
+use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser as _};
 
 use self::args::{
-    Args, Counting, Database, FilterWords, Find, Misplaced, Refresh, Report, ReportWords, Roots,
-    Running, Verb,
+    Args, Config, Counting, Database, FilterWords, Find, Misplaced, Refresh, Report, ReportWords,
+    Roots, Running, Verb,
 };
+pub use self::check::Checked;
+use self::config::{Effective, Environment, Wanted};
+use self::line::Line;
 use crate::alike::{By, Likeness};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
@@ -41,8 +46,8 @@ pub enum Command {
     Find(Box<Options>),
     /// Record what is there.
     Scan(Box<Scan>),
-    /// Register a root, with its filters as words.
-    AddRoot(PathBuf, PathBuf, Vec<String>),
+    /// Register a root.
+    AddRoot(PathBuf, PathBuf, Words),
     /// List them.
     ListRoots(PathBuf, Style),
     /// Forget one.
@@ -56,9 +61,11 @@ pub enum Command {
     /// Forget what has been gone since before that time.
     Purge(PathBuf, i64, Consent),
     /// Look whether the database is in order, and perhaps put it in order.
-    Verify(PathBuf, Remedy),
+    Verify(PathBuf, Remedy, Consent),
     /// Say how things are.
     Status(PathBuf, Style),
+    /// Say what is set, and by whom.
+    CheckConfig(Box<Checked>, Style),
     /// Print this to stdout: a page or a script that was asked for.
     Print(Vec<u8>),
 }
@@ -70,14 +77,28 @@ pub struct Scan {
     pub database: PathBuf,
     /// Roots; none: all.
     pub paths: Vec<PathBuf>,
-    /// The filters that were given, as they are recorded.
-    pub words: Vec<String>,
+    /// The filters for roots that are new.
+    pub words: Words,
     /// What to do.
     pub request: Request,
+    /// Whether its hash is for a database that has another one, too: said on the command line.
+    pub may_change_hash: bool,
+    /// To make hashes void.
+    pub consent: Consent,
     /// More problems than that end it.
     pub max_errors: Option<u64>,
     /// How the end is told.
     pub style: Style,
+}
+
+/// Filters, as they are recorded with a root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    /// Each in one word.
+    pub all: Vec<String>,
+    /// Some were said on the command line: then a root that is known must have just these. What comes from
+    /// elsewhere is only for new ones.
+    pub are_said: bool,
 }
 
 /// How sets that are recorded are listed.
@@ -130,47 +151,93 @@ pub struct Failure {
 }
 
 /// Understands a command line, of which the first word is the name of the program. Reads `stdin`
-/// only if the words say that paths come from there.
+/// only if the words say that paths come from there. Defaults come from the environment and a file.
 pub fn parse(
     args: impl IntoIterator<Item = OsString>,
     stdin: &mut dyn BufRead,
 ) -> Result<Command, Failure> {
-    let matches = Args::command().try_get_matches_from(args)?;
-    let args = Args::from_arg_matches(&matches)?;
-    let style = |json| if json { Style::Json } else { Style::Text };
-    let consent = |yes| if yes { Consent::Given } else { Consent::Asked };
+    parse_in(args, stdin, &Environment::of_process())
+}
+
+/// The same, in this environment.
+pub fn parse_in(
+    args: impl IntoIterator<Item = OsString>,
+    stdin: &mut dyn BufRead,
+    environment: &Environment,
+) -> Result<Command, Failure> {
+    let line = Line::read(args.into_iter().collect(), environment)?;
+    command(line.args, &line.matches, &line.effective, stdin, environment)
+        .map_err(|failure| config::explain(failure, &line.effective))
+}
+
+/// The configuration file.
+fn wanted(args: &Args, environment: &Environment) -> Wanted {
+    Wanted::new(args.config.as_deref(), args.no_config, environment)
+}
+
+fn style(json: bool) -> Style {
+    if json { Style::Json } else { Style::Text }
+}
+
+fn consent(yes: bool) -> Consent {
+    if yes { Consent::Given } else { Consent::Asked }
+}
+
+fn command(
+    args: Args,
+    matches: &ArgMatches,
+    effective: &[Effective],
+    stdin: &mut dyn BufRead,
+    environment: &Environment,
+) -> Result<Command, Failure> {
+    let wanted = wanted(&args, environment);
     Ok(match args.verb {
         Verb::Find(find) => Command::Find(Box::new(options(*find, stdin)?)),
         Verb::Scan(scan) => {
-            let words = words(matches.subcommand_matches("scan"));
-            Command::Scan(Box::new(scan_of(*scan, words)?))
+            let words = words(matches.subcommand_matches("scan"), effective);
+            let may_change_hash = config::said(effective, "hash") == Some(true);
+            Command::Scan(Box::new(Scan { may_change_hash, ..scan_of(*scan, words)? }))
         }
-        Verb::Roots(Roots::Add { path, database, counting }) => {
-            filter_of(counting, ALL_SIZES)?;
-            let added = matches.subcommand_matches("roots");
-            let words = words(added.and_then(|roots| roots.subcommand_matches("add")));
-            Command::AddRoot(place(database)?, path, words)
-        }
-        Verb::Roots(Roots::List { database, json }) => {
-            Command::ListRoots(place(database)?, style(json))
-        }
-        Verb::Roots(Roots::Remove { path, database, yes }) => {
-            Command::RemoveRoot(place(database)?, path, consent(yes))
-        }
+        Verb::Roots(roots) => roots_of(roots, matches, effective)?,
         Verb::Refresh(refresh) => Command::Scan(Box::new(refresh_of(*refresh)?)),
         Verb::Purge { database, before, yes } => {
             // All that is gone by now.
             let before = before.unwrap_or_else(|| store::now().saturating_add(1));
             Command::Purge(place(database)?, before, consent(yes))
         }
-        Verb::Verify { database, repair } => {
+        Verb::Verify { database, repair, yes } => {
             let remedy = if repair { Remedy::Repair } else { Remedy::Tell };
-            Command::Verify(place(database)?, remedy)
+            Command::Verify(place(database)?, remedy, consent(yes))
         }
         Verb::Report(report) => report_of(report)?,
         Verb::Status { database, json } => Command::Status(place(database)?, style(json)),
+        Verb::Config(Config::Check { json, line }) => {
+            let checked = Checked::new(wanted, line, environment);
+            Command::CheckConfig(Box::new(checked), style(json))
+        }
+        Verb::Config(Config::Path) => Command::Print(check::path(&wanted)?),
+        Verb::ExitCodes => Command::Print(pages::exit_codes().into_bytes()),
         Verb::Completions { shell } => Command::Print(pages::completions(shell)),
         Verb::Man => Command::Print(pages::man()),
+    })
+}
+
+fn roots_of(
+    roots: Roots,
+    matches: &ArgMatches,
+    effective: &[Effective],
+) -> Result<Command, Failure> {
+    Ok(match roots {
+        Roots::Add { path, database, counting } => {
+            filter_of(counting, ALL_SIZES)?;
+            let added = matches.subcommand_matches("roots");
+            let added = added.and_then(|roots| roots.subcommand_matches("add"));
+            Command::AddRoot(place(database)?, path, words(added, effective))
+        }
+        Roots::List { database, json } => Command::ListRoots(place(database)?, style(json)),
+        Roots::Remove { path, database, yes } => {
+            Command::RemoveRoot(place(database)?, path, consent(yes))
+        }
     })
 }
 
@@ -184,23 +251,22 @@ pub fn recorded_filter(words: &[String]) -> Result<Filter, Failure> {
     filter_of(FilterWords::try_parse_from(words)?.counting, ALL_SIZES)
 }
 
-/// The filters among what was given, each in one word.
-fn words(matches: Option<&ArgMatches>) -> Vec<String> {
-    let Some(matches) = matches else { return Vec::new() };
-    let mut words = Vec::new();
+/// The filters among what was said.
+fn words(matches: Option<&ArgMatches>, effective: &[Effective]) -> Words {
+    let mut words = Words::default();
+    let Some(matches) = matches else { return words };
     for arg in FilterWords::command().get_arguments() {
         let (id, Some(long)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
-        if !matches.try_contains_id(id).is_ok_and(|known| known)
-            || matches.value_source(id) != Some(ValueSource::CommandLine)
-        {
-            continue;
-        }
+        let Some(is_flag) = config::said(effective, id) else { continue };
+        words.are_said |= is_flag;
         if matches!(arg.get_action(), ArgAction::SetTrue) {
-            words.push(format!("--{long}"));
+            if matches.get_flag(id) {
+                words.all.push(format!("--{long}"));
+            }
         } else {
             // What is not UTF-8 was refused before.
             let values = matches.get_raw(id).into_iter().flatten();
-            words.extend(values.map(|value| format!("--{long}={}", value.to_string_lossy())));
+            words.all.extend(values.map(|value| format!("--{long}={}", value.to_string_lossy())));
         }
     }
     words
@@ -241,7 +307,7 @@ fn report_of(report: ReportWords) -> Result<Command, Failure> {
     })
 }
 
-fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
+fn scan_of(scan: args::Scan, words: Words) -> Result<Scan, Failure> {
     let mut paths = scan.words;
     let mode =
         paths.first().and_then(|word| MODES.iter().find(|mode| word.as_os_str() == mode.name()));
@@ -255,10 +321,10 @@ fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
         trust_inodes: scan.trust_inodes,
         ..request(mode.copied().unwrap_or(Mode::All), scan.running)?
     };
-    if paths.is_empty() && !words.is_empty() {
+    if paths.is_empty() && words.are_said {
+        let said = if words.all.is_empty() { "a filter" } else { &words.all.join(" ") };
         return Err(contradiction(format!(
-            "{} is for a root that is registered now: say which",
-            words.join(" ")
+            "{said} is for a root that is registered now: say which"
         )));
     }
     Ok(Scan {
@@ -266,8 +332,10 @@ fn scan_of(scan: args::Scan, words: Vec<String>) -> Result<Scan, Failure> {
         paths,
         words,
         request,
+        may_change_hash: true,
+        consent: consent(scan.yes),
         max_errors: scan.max_errors,
-        style: if scan.json { Style::Json } else { Style::Text },
+        style: style(scan.json),
     })
 }
 
@@ -275,10 +343,12 @@ fn refresh_of(refresh: Refresh) -> Result<Scan, Failure> {
     Ok(Scan {
         database: place(refresh.database)?,
         paths: refresh.roots,
-        words: Vec::new(),
+        words: Words::default(),
         request: request(Mode::Refresh, refresh.running)?,
+        may_change_hash: false,
+        consent: Consent::Asked,
         max_errors: None,
-        style: if refresh.json { Style::Json } else { Style::Text },
+        style: style(refresh.json),
     })
 }
 

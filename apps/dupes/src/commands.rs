@@ -1,5 +1,6 @@
 //! What each verb does, from its words to its exit code.
 
+mod config;
 mod find;
 mod report;
 mod roots;
@@ -38,8 +39,9 @@ pub fn run(command: Command) -> Exit {
         }
         Command::ReportPage(database, file) => report::page(&database, &file),
         Command::Purge(database, before, consent) => upkeep::purge(&database, before, consent),
-        Command::Verify(database, remedy) => upkeep::verify(&database, remedy),
+        Command::Verify(database, remedy, consent) => upkeep::verify(&database, remedy, consent),
         Command::Status(database, style) => status::status(&database, style),
+        Command::CheckConfig(checked, style) => return config::check(&checked, style),
         Command::Print(text) => return print(&text),
     };
     done.unwrap_or_else(|error| {
@@ -162,19 +164,28 @@ fn could_not_write(error: &io::Error) -> Exit {
     Exit::CouldNotRun
 }
 
-/// Whether somebody agrees to what can't be taken back. Where there is nobody to ask, the command line
+/// How to end if nobody agrees to what can't be taken back. Where there is nobody to ask, the command line
 /// must have said so.
-fn agrees(question: &str, consent: Consent) -> Result<bool, Box<dyn Error>> {
+fn refused(question: &str, consent: Consent) -> io::Result<Option<Exit>> {
     if consent == Consent::Given {
-        return Ok(true);
+        return Ok(None);
     }
-    if !io::stdin().is_terminal() {
-        return Err(format!("{question} There is no terminal to ask at: say --yes").into());
+    // A question that nobody sees would wait for ever.
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        say(&format!(
+            "dupes: {question} There is no terminal to ask at, and this can't be taken back: \
+            nothing was changed. If that is what you want, add --yes"
+        ));
+        return Ok(Some(Exit::Usage));
     }
-    say(&format!("{question} [y/N]"));
+    say(&format!("{question} This can't be taken back. [y/N]"));
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    if matches!(answer.trim(), "y" | "Y" | "yes" | "Yes") {
+        return Ok(None);
+    }
+    say("dupes: nothing was changed");
+    Ok(Some(Exit::Complete))
 }
 
 #[cfg(test)]
@@ -205,7 +216,7 @@ mod tests {
         let waiting = thread::spawn({
             let stop = stop.clone();
             move || {
-                let stuck = move || drop(gate.recv());
+                let stuck = move || assert!(gate.recv().is_err());
                 by_worker("listing", &clock, &stop, stuck).unwrap()
             }
         });

@@ -39,8 +39,10 @@ impl Exit {
     pub fn meaning(self) -> &'static str {
         match self {
             Exit::Complete => "complete: everything was read",
-            Exit::Usage => "the command line was wrong",
-            Exit::CouldNotRun => "could not run",
+            Exit::Usage => {
+                "the command line or the configuration was wrong, or nobody agreed: nothing was done"
+            }
+            Exit::CouldNotRun => "could not run, or not go on",
             Exit::Unread => "finished, but something was not read: see stderr",
             Exit::Interrupted => "interrupted",
             Exit::ClosedPipe => "the reader of the output closed the pipe",

@@ -4,6 +4,7 @@
 //! or gone (`sink.rs`) know nothing of each other's business. One worker of a pool of its own does
 //! it all; it reads counters and holds nobody up.
 
+mod board;
 mod sink;
 mod speed;
 mod view;
@@ -21,6 +22,7 @@ use crate::find::Pools;
 use crate::options::Progress;
 use crate::stop::Stop;
 use crate::tally::Tally;
+pub use board::{Published, publish, read};
 use sink::Sink;
 use speed::Speed;
 pub use view::{Stage, View};

@@ -22,7 +22,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, params};
@@ -31,7 +31,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::digest::Algorithm;
 use crate::escape::escaped;
 use lock::Refusal;
-pub use lock::WriteLock;
+pub use lock::{Board, Owner, WriteLock};
 
 /// Names of settings.
 const HASH: &str = "hash";
@@ -156,6 +156,12 @@ impl Store {
         })
     }
 
+    /// Who writes just now.
+    pub fn owner(&self) -> Result<Option<Owner>, Error> {
+        let owner = WriteLock::owner(&beside(&self.path, "-lock"));
+        owner.map_err(|error| self.failed(What::Unreachable(error)))
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -271,14 +277,9 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 fn prepare(path: &Path) -> Result<Connection, What> {
     let connection = connect(path).map_err(What::Sqlite)?;
-    let number = |name: &str| {
-        connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0)).map_err(What::Sqlite)
-    };
-    let (application, version) = (number("application_id")?, number("user_version")?);
+    let (application, version, tables) = identity(&connection).map_err(What::Sqlite)?;
     // One that was begun and not finished has nothing in it, either.
-    let count = "SELECT count(*) FROM sqlite_schema";
-    let tables = connection.query_row(count, [], |row| row.get::<_, i64>(0));
-    let is_new = tables.map_err(What::Sqlite)? == 0 && application == 0 && version == 0;
+    let is_new = tables == 0 && application == 0 && version == 0;
     if !is_new && application != schema::APPLICATION {
         return Err(What::NotOurs);
     }
@@ -291,6 +292,35 @@ fn prepare(path: &Path) -> Result<Connection, What> {
     Ok(connection)
 }
 
+/// Whose it is, its version and how many tables it has: as of one moment, since somebody else may just be
+/// making it.
+fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32, i64)> {
+    let moment = connection.unchecked_transaction()?;
+    let number = |name: &str| moment.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let count = "SELECT count(*) FROM sqlite_schema";
+    let tables = moment.query_row(count, [], |row| row.get::<_, i64>(0))?;
+    let found = (number("application_id")?, number("user_version")?, tables);
+    moment.commit()?;
+    Ok(found)
+}
+
+/// Before the first page is written: it can't be changed later without copying all. SQLite does not wait by
+/// itself for others who do the same.
+fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let since = Instant::now();
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && since.elapsed() < PATIENCE =>
+            {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
+}
+
 fn migrate(connection: &Connection, path: &Path, version: i32) -> rusqlite::Result<()> {
     if version > 0 {
         let copy = beside(path, &format!("-before-{}", schema::VERSION));
@@ -298,8 +328,7 @@ fn migrate(connection: &Connection, path: &Path, version: i32) -> rusqlite::Resu
         let _ = fs::remove_file(&copy);
         connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()])?;
     } else {
-        // Before the first page is written: it can't be changed later without copying all.
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        use_wal(connection)?;
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let now: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

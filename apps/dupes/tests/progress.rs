@@ -2,9 +2,10 @@
 
 mod support;
 
-use std::fs::File;
+#[path = "support/terminal.rs"]
+mod screen;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,8 +13,8 @@ use std::time::Instant;
 use dupes::options::Progress;
 use dupes::progress::{Shown, say, start};
 use dupes::tally::Tally;
-use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{Action, Winsize, tcflow, tcsetwinsize};
+use rustix::termios::{Action, tcflow};
+use screen::{has, terminal, watch};
 use serde_json::Value;
 use support::{LIMIT, Player, in_time, plays, until_told};
 use tidegate::{Pool, Shutdown};
@@ -95,41 +96,6 @@ fn part_shows_nothing() {
     }
 }
 
-/// The two ends of a terminal.
-fn terminal() -> (OwnedFd, OwnedFd) {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
-    let screen = openpt(flags).unwrap();
-    grantpt(&screen).unwrap();
-    unlockpt(&screen).unwrap();
-    let line = ioctl_tiocgptpeer(&screen, flags | OpenptFlags::CLOEXEC).unwrap();
-    let size = Winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&line, size).unwrap();
-    (screen, line)
-}
-
-/// Reads on until `enough`, or until nobody has the other end.
-fn watch(
-    screen: OwnedFd,
-    mut seen: Vec<u8>,
-    enough: impl Fn(&[u8]) -> bool + Send + 'static,
-) -> (OwnedFd, Vec<u8>) {
-    in_time("the screen", move || {
-        let mut screen = File::from(screen);
-        let mut part = [0; 4096];
-        while !enough(&seen) {
-            match screen.read(&mut part) {
-                Ok(0) | Err(_) => break,
-                Ok(read) => seen.extend_from_slice(&part[..read]),
-            }
-        }
-        (screen.into(), seen)
-    })
-}
-
-fn has(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|part| part == text.as_bytes())
-}
-
 /// What is left to see of all that was written, and the most columns that were used.
 fn picture(bytes: &[u8]) -> (Vec<String>, usize) {
     let text = String::from_utf8(bytes.to_vec()).unwrap().replace("\x1b[K", "\0");
@@ -154,7 +120,7 @@ fn picture(bytes: &[u8]) -> (Vec<String>, usize) {
 
 #[test]
 fn a_line_is_drawn_and_erased() {
-    let (screen, line) = terminal();
+    let (screen, line) = terminal(COLUMNS);
     let mut player = Player::start("part_draws", &[], line);
     // Twice: it is drawn again and again.
     let twice = |seen: &[u8]| seen.iter().filter(|byte| **byte == b'\r').count() >= 2;
@@ -170,7 +136,7 @@ fn a_line_is_drawn_and_erased() {
 
 #[test]
 fn a_terminal_that_was_stopped_holds_nobody_up() {
-    let (screen, line) = terminal();
+    let (screen, line) = terminal(COLUMNS);
     let keyboard = line.try_clone().unwrap();
     let mut player = Player::start("part_draws_only", &[], line);
     player.hear("ready");
@@ -184,7 +150,7 @@ fn a_terminal_that_was_stopped_holds_nobody_up() {
 
 #[test]
 fn a_terminal_that_has_gone_hurts_nobody() {
-    let (screen, line) = terminal();
+    let (screen, line) = terminal(COLUMNS);
     let mut player = Player::start("part_draws_only", &[], line);
     player.hear("ready");
     let (screen, _) = watch(screen, Vec::new(), |seen| has(seen, "files"));

@@ -350,6 +350,22 @@ fn one_writes_at_a_time_and_the_other_is_told_who() {
     assert_eq!(bench.dupes(&["scan", bench.tree().to_str().unwrap()]).status.code(), Some(0));
 }
 
+/// All of them make it, and none takes it for somebody else's.
+#[test]
+fn many_that_open_a_new_database_at_once_get_the_same() {
+    for _ in 0..20 {
+        let bench = Bench::new();
+        let path = bench.database();
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let open = || Store::open_or_make(&path).map(drop).map_err(|error| error.to_string());
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(opened, vec![Ok(()); 8]);
+    }
+}
+
 #[test]
 fn a_scan_that_was_killed_is_noticed_and_gone_on_with() {
     let bench = Bench::new();

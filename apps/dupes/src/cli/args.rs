@@ -5,6 +5,7 @@
 //!
 //! Numbers may be negative for clap: then it is told what would be right, not that `-1` is no option.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -26,11 +27,20 @@ const FILES: &str = "Which files count";
 const SETS: &str = "Which sets are listed";
 const HOW: &str = "How they are compared";
 const OUTPUT: &str = "What is printed";
+const CONFIGURATION: &str = "Configuration";
 
 /// Finds files with the same content
 #[derive(Parser)]
 #[command(name = "dupes", version, after_help = pages::after_help())]
 pub(super) struct Args {
+    /// Take defaults from this file [default: dupes/config.toml in $XDG_CONFIG_HOME or ~/.config]
+    #[arg(long, value_name = "FILE", global = true, help_heading = CONFIGURATION)]
+    pub(super) config: Option<PathBuf>,
+
+    /// Take defaults from no file
+    #[arg(long, global = true, help_heading = CONFIGURATION, conflicts_with = "config")]
+    pub(super) no_config: bool,
+
     #[command(subcommand)]
     pub(super) verb: Verb,
 }
@@ -62,6 +72,9 @@ pub(super) enum Verb {
         /// Put in order what can be; the next scan brings back what is there
         #[arg(long)]
         repair: bool,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Shows what is in the database, and how the last scans went
     Status {
@@ -71,6 +84,12 @@ pub(super) enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Checks the configuration, and says where it is
+    #[command(subcommand)]
+    Config(Config),
+    /// Prints what exit codes mean
+    #[command(after_help = pages::exit_codes())]
+    ExitCodes,
     /// Prints a script that completes words in a shell
     Completions {
         /// For which shell
@@ -242,7 +261,7 @@ pub(super) struct Running {
 #[derive(clap::Args)]
 pub(super) struct Database {
     /// The database [default: dupes/dupes.db in $XDG_DATA_HOME or ~/.local/share]
-    #[arg(long, value_name = "FILE", env = "DUPES_DATABASE", help_heading = WHERE)]
+    #[arg(long, value_name = "FILE", help_heading = WHERE)]
     pub(super) database: Option<PathBuf>,
 }
 
@@ -274,8 +293,14 @@ pub(super) struct Scan {
     pub(super) trust_inodes: bool,
 
     /// Hash by this from now on; another one than before makes all hashes void [default: blake3]
+    ///
+    /// It asks before it does that. Set elsewhere than here, it is the hash of a new database only.
     #[arg(long, help_heading = HOW, value_parser = values::proving_algorithm())]
     pub(super) hash: Option<Algorithm>,
+
+    /// Don't ask
+    #[arg(long, help_heading = HOW)]
+    pub(super) yes: bool,
 
     /// Give up when more than N files or folders could not be read
     #[arg(long, value_name = "N", help_heading = HOW, value_parser = values::errors, allow_negative_numbers = true)]
@@ -407,4 +432,22 @@ pub(super) enum Report {
 pub(super) struct Misplaced {
     #[arg(long, hide = true, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Config {
+    /// Reads the configuration file and the environment, and prints every setting with where it comes from
+    ///
+    /// With a command line behind it, the settings that it would have; it is not run.
+    #[command(after_help = pages::CONFIG_HELP)]
+    Check {
+        /// As one JSON object
+        #[arg(long)]
+        json: bool,
+        /// A command with its options: find --threads 2 .
+        #[arg(value_name = "COMMAND LINE", trailing_var_arg = true, allow_hyphen_values = true)]
+        line: Vec<OsString>,
+    },
+    /// Prints where the configuration file is looked for
+    Path,
 }

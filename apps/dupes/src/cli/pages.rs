@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::args::Args;
+use super::config;
 use crate::exit::Exit;
 
 /// Of `find`; clap would say that PATH can be left out.
@@ -23,7 +24,7 @@ pub(super) const REPORT_USAGE: &str = "dupes report files [OPTIONS]\n       dupe
 pub(super) const REPORT_EXAMPLE: &str =
     "Example:\n  dupes scan ~/Pictures && dupes report --html report.html && xdg-open report.html";
 
-pub(super) const EXAMPLES: [(&str, &str); 10] = [
+pub(super) const EXAMPLES: [(&str, &str); 11] = [
     ("dupes find ~/Pictures", "What is there twice in a folder?"),
     (
         "dupes find --min-size 1M --name '*.jpg' --exclude .cache ~",
@@ -40,6 +41,7 @@ pub(super) const EXAMPLES: [(&str, &str); 10] = [
     ("dupes scan ~/Pictures /backup", "Remember what is there; the next scan reads what is new"),
     ("dupes report files --min-size 1M", "What is there twice, as of the last scans?"),
     ("dupes report --html report.html", "The same to look at: where the space goes, in a browser"),
+    ("dupes config check", "What is set in the configuration file and the environment?"),
 ];
 
 /// Examples and exit codes.
@@ -53,18 +55,40 @@ pub(super) fn after_help() -> String {
         line(format!("  {what}\n    {command}"));
     }
     line("\nA path that begins with a dash comes after --, or as ./-name.".into());
-    line("\nExit codes:".into());
-    for exit in Exit::ALL {
-        line(format!("  {:>3}  {}", exit.code(), exit.meaning()));
-    }
+    line(format!("\n{CONFIGURED}"));
+    line(format!("\nExit codes:\n{}", exit_codes()));
     text.truncate(text.trim_end().len());
     text
+}
+
+/// Of every command.
+const CONFIGURED: &str = "What options say can be set for good: threads = 4 in the configuration file (dupes config path)\n\
+     or DUPES_THREADS=4 in the environment. An option beats both, and --no-threads undoes them.";
+
+/// Of `config check`.
+pub(super) const CONFIG_HELP: &str = "\
+A flag beats the environment (DUPES_IO_THREADS=8), that beats the table of the command, and that beats
+the top of the file:
+
+    threads = 4
+    exclude = [\".git\", \"*.tmp\"]
+
+    [find]
+    format = \"json\"
+    hidden = false
+
+A variable that is empty is not set; of a list, each line is a value.";
+
+/// A line each.
+pub(super) fn exit_codes() -> String {
+    Exit::ALL.iter().map(|exit| format!("  {:>3}  {}\n", exit.code(), exit.meaning())).collect()
 }
 
 /// A script for a shell.
 pub(super) fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "dupes", &mut script);
+    let mut command = config::definition(Args::command());
+    clap_complete::generate(shell, &mut command, "dupes", &mut script);
     script
 }
 
@@ -127,6 +151,8 @@ fn more_sections() -> String {
         // Writing to a String can't fail; neither here nor below.
         let _ = writeln!(text, ".PP\n{}\n.RS 4\n.nf\n{}\n.fi\n.RE", roff(what), roff(command));
     }
+    let _ = writeln!(text, ".SH CONFIGURATION\n.PP\n{}", roff(CONFIGURED));
+    let _ = writeln!(text, ".PP\n.nf\n{}\n.fi", roff(CONFIG_HELP));
     text.push_str(".SH EXIT STATUS\n");
     for exit in Exit::ALL {
         let _ = writeln!(text, ".TP\n.B {}\n{}", exit.code(), roff(exit.meaning()));

@@ -8,7 +8,7 @@ use crate::options::Progress;
 
 fn run(args: &[&str], stdin: &[u8]) -> Result<Command, Failure> {
     let args = [&["dupes"], args].concat();
-    parse(args.into_iter().map(OsString::from), &mut &*stdin)
+    parse_in(args.into_iter().map(OsString::from), &mut &*stdin, &Environment::default())
 }
 
 fn find(args: &[&str]) -> Options {
@@ -168,7 +168,7 @@ fn paths_are_any_bytes() {
     let hostile = [b"\xff\n".as_slice(), b"-", b"--", b"-0", b" "];
     let words = hostile.iter().map(|bytes| OsString::from_vec(bytes.to_vec()));
     let args = ["dupes", "find", "--"].map(OsString::from).into_iter().chain(words);
-    match parse(args, &mut io::empty()).unwrap() {
+    match parse_in(args, &mut io::empty(), &Environment::default()).unwrap() {
         Command::Find(options) => assert_eq!(paths(&options), hostile),
         other => panic!("{other:?}"),
     }
@@ -185,13 +185,14 @@ fn paths_come_from_standard_input() {
 #[test]
 fn standard_input_is_left_alone_unless_asked_for() {
     let args = ["dupes", "find", "a"].map(OsString::from);
-    assert!(parse(args, &mut io::BufReader::new(Broken)).is_ok());
+    assert!(parse_in(args, &mut io::BufReader::new(Broken), &Environment::default()).is_ok());
 }
 
 #[test]
 fn standard_input_that_breaks_is_no_error_of_usage() {
     let args = ["dupes", "find", "--stdin"].map(OsString::from);
-    let failure = parse(args, &mut io::BufReader::new(Broken)).unwrap_err();
+    let failure =
+        parse_in(args, &mut io::BufReader::new(Broken), &Environment::default()).unwrap_err();
     assert_eq!((failure.exit, failure.stdout), (Exit::CouldNotRun, false));
     assert!(failure.text.contains("standard input"), "{}", failure.text);
 }
@@ -311,13 +312,11 @@ fn examples_are_understood() {
     for (example, _) in pages::EXAMPLES {
         let ours = example.split(" | ").find(|part| part.starts_with("dupes")).unwrap();
         let words = ours.split(' ').map(|word| word.trim_matches('\'').into());
-        let parsed = parse(words, &mut b"a\0".as_slice());
+        let parsed = parse_in(words, &mut b"a\0".as_slice(), &Environment::default());
+        use Command::{CheckConfig, Find, ReportFiles, ReportPage, Scan};
         let is_understood = matches!(
             parsed,
-            Ok(Command::Find(_)
-                | Command::Scan(_)
-                | Command::ReportFiles(..)
-                | Command::ReportPage(..))
+            Ok(Find(_) | Scan(_) | ReportFiles(..) | ReportPage(..) | CheckConfig(..))
         );
         assert!(is_understood, "{example}: {parsed:?}");
     }

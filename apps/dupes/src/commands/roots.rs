@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{agrees, say, tell};
-use crate::cli::{Consent, Style};
+use super::{refused, say, tell};
+use crate::cli::{Consent, Style, Words};
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::output::json_path;
@@ -17,12 +17,20 @@ use crate::size::Size;
 use crate::store::Store;
 use crate::store::roots::{Contents, Presence, Root};
 
-pub(super) fn add(database: &Path, path: &Path, words: &[String]) -> Result<Exit, Box<dyn Error>> {
+pub(super) fn add(database: &Path, path: &Path, words: &Words) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open_or_make(database)?;
     let _lock = store.lock("roots add")?;
-    let root = scan::root(&store, path, words)?;
+    let root = root(&store, path, words)?;
     say(&format!("dupes: registered {}", shown(&root)));
     Ok(Exit::Complete)
+}
+
+/// The root with that path: one that is known with its own filters, unless others were said; a new one with these.
+pub(super) fn root(store: &Store, path: &Path, words: &Words) -> Result<Root, Box<dyn Error>> {
+    match scan::known_root(store, path) {
+        Ok(known) if !words.are_said => Ok(known),
+        _ => scan::root(store, path, &words.all),
+    }
 }
 
 pub(super) fn list(database: &Path, style: Style) -> Result<Exit, Box<dyn Error>> {
@@ -89,9 +97,8 @@ pub(super) fn remove(
     let root = scan::known_root(&store, path)?;
     let files = store.contents(root.id)?.files;
     let question = format!("Forget {} and what is known of {files} files?", shown(&root));
-    if !agrees(&question, consent)? {
-        say("dupes: nothing was changed");
-        return Ok(Exit::Complete);
+    if let Some(exit) = refused(&question, consent)? {
+        return Ok(exit);
     }
     store.remove_root(root.id)?;
     say(&format!("dupes: forgotten: {}; nothing on disk was touched", shown(&root)));

@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{say, stop_on_signals, tell, tell_problems, watched};
+use super::{refused, roots, say, stop_on_signals, tell, tell_problems, watched};
 use crate::cli::{self, Scan as Asked};
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::find::Live;
+use crate::progress;
 use crate::remember::Mode;
 use crate::scan::{self, Scan};
 use crate::stop::Stop;
@@ -15,16 +16,19 @@ use crate::store::Store;
 use crate::store::roots::Root;
 use crate::store::scans::State;
 
-pub(super) fn scan(asked: Asked) -> Result<Exit, Box<dyn Error>> {
+pub(super) fn scan(mut asked: Asked) -> Result<Exit, Box<dyn Error>> {
     let stop = stop_on_signals()?;
     let store = Store::open_or_make(&asked.database)?;
     let mode = asked.request.mode;
     let lock = store.lock(&format!("scan {}", mode.name()))?;
+    if let Some(exit) = keeps_hashes(&store, &mut asked)? {
+        return Ok(exit);
+    }
     let mut roots = Vec::new();
     for path in &asked.paths {
         let root = match mode {
             Mode::Refresh => scan::known_root(&store, path)?,
-            _ => scan::root(&store, path, &asked.words)?,
+            _ => roots::root(&store, path, &asked.words)?,
         };
         if !roots.contains(&root) {
             roots.push(root);
@@ -58,6 +62,25 @@ pub(super) fn scan(asked: Asked) -> Result<Exit, Box<dyn Error>> {
     Ok(exit)
 }
 
+/// Another hash makes those that are stored void, also of what is gone or offline. How to end if nobody wants
+/// that; one that is only a default does not do it.
+fn keeps_hashes(store: &Store, asked: &mut Asked) -> Result<Option<Exit>, Box<dyn Error>> {
+    let (Some(stored), Some(wanted)) = (store.algorithm()?, asked.request.hash) else {
+        return Ok(None);
+    };
+    if stored == wanted || !store.has_hashes()? {
+        return Ok(None);
+    }
+    if !asked.may_change_hash {
+        asked.request.hash = None;
+        return Ok(None);
+    }
+    let (stored, wanted) = (stored.name(), wanted.name());
+    let question =
+        format!("Make all {stored} hashes void, and read everything again for {wanted}?");
+    Ok(refused(&question, asked.consent)?)
+}
+
 fn one(
     asked: &Asked,
     store: &Store,
@@ -77,8 +100,10 @@ fn one(
         say(&format!("dupes: scan {killed} was cut off: what it has recorded is used"));
     }
     let watched = watched(&asked.request.options, &live, &scan.pools())?;
+    let board = lock.board().ok();
+    let published = board.map(|board| progress::publish(board, &live.tally, &scan.pools()));
     let summary = scan.finish();
-    drop(watched);
+    drop((watched, published));
     tell_problems(&live.problems, "what was not read is tried again by the next scan");
     let summary = summary?;
     let told = tell(asked.style, &summary.to_string(), &summary.json());

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use super::{agrees, say};
+use super::{refused, say};
 use crate::cli::{Consent, Remedy};
 use crate::exit::Exit;
 use crate::store::Store;
@@ -16,16 +16,20 @@ pub(super) fn purge(
 ) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open(database)?;
     let _lock = store.lock("purge")?;
-    if !agrees("Forget what is known of files and folders that are gone?", consent)? {
-        say("dupes: nothing was changed");
-        return Ok(Exit::Complete);
+    let question = "Forget what is known of files and folders that are gone?";
+    if let Some(exit) = refused(question, consent)? {
+        return Ok(exit);
     }
     let purged = store.purge(before)?;
     say(&format!("dupes: forgotten: {} files, {} folders", purged.files, purged.folders));
     Ok(Exit::Complete)
 }
 
-pub(super) fn verify(database: &Path, remedy: Remedy) -> Result<Exit, Box<dyn Error>> {
+pub(super) fn verify(
+    database: &Path,
+    remedy: Remedy,
+    consent: Consent,
+) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open(database)?;
     let faults = store.faults()?;
     for Fault { what, count, .. } in &faults {
@@ -39,6 +43,10 @@ pub(super) fn verify(database: &Path, remedy: Remedy) -> Result<Exit, Box<dyn Er
         return Err("the database is not in order: --repair puts right what can be".into());
     }
     let _lock = store.lock("verify --repair")?;
+    let question = "Delete what can't be true, also of files that are gone or offline?";
+    if let Some(exit) = refused(question, consent)? {
+        return Ok(exit);
+    }
     store.repair()?;
     let left = store.faults()?;
     if left.is_empty() {

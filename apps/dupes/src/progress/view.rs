@@ -127,7 +127,37 @@ impl View {
     }
 }
 
+impl View {
+    /// From what [`json`](View::json) has made; None if it is something else.
+    pub fn from_json(object: &Value) -> Option<View> {
+        let number = |name: &str| object[name].as_u64();
+        let stages = object["stages"].as_array()?.iter().map(Stage::from_json);
+        Some(View {
+            elapsed: Duration::from_millis(number("elapsed_ms")?),
+            walking: object["walking"].as_bool()?,
+            folders: number("folders")?,
+            files: number("files")?,
+            bytes: number("bytes")?,
+            reads_wanted: number("reads_wanted")?,
+            reads_done: number("reads_done")?,
+            read_bytes_wanted: number("read_bytes_wanted")?,
+            read_bytes_done: number("read_bytes_done")?,
+            unread: number("unread")?,
+            unstable: number("unstable")?,
+            rate: number("read_bytes_per_second"),
+            stages: stages.collect::<Option<_>>()?,
+        })
+    }
+}
+
 impl Stage {
+    fn from_json(object: &Value) -> Option<Stage> {
+        let number = |name: &str| object[name].as_u64();
+        let name = object["name"].as_str()?.to_owned();
+        let (queued, busy, workers) = (number("queued")?, number("busy")?, number("workers")?);
+        Some(Stage { name, queued, busy, workers })
+    }
+
     fn json(&self) -> Value {
         let Stage { name, queued, busy, workers } = self;
         json!({ "name": name, "queued": queued, "busy": busy, "workers": workers })
@@ -342,6 +372,8 @@ mod tests {
                 ],
             })
         );
+        assert_eq!(View::from_json(&read), Some(usual()));
+        assert_eq!(View::from_json(&json!({ "files": 1 })), None);
         let nothing = View { walking: true, ..View::default() }.json(true);
         assert_eq!(nothing["done"], true);
         assert_eq!(nothing["read_bytes_per_second"], Value::Null);

@@ -142,6 +142,12 @@ impl Store {
         Ok(length_of(&algorithm.digest(b"")))
     }
 
+    /// Whether any file has one.
+    pub fn has_hashes(&self) -> Result<bool, Error> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM files WHERE hash IS NOT NULL)";
+        self.wrap(self.connection().query_row(sql, [], |row| row.get(0)))
+    }
+
     /// The hash function of all hashes in it; None before the first scan.
     pub fn algorithm(&self) -> Result<Option<Algorithm>, Error> {
         let name = self.setting::<String>(super::HASH)?;

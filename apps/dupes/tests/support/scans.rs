@@ -53,7 +53,7 @@ impl Bench {
     /// The program itself.
     pub(crate) fn dupes(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dupes"));
-        command.args(args).arg("--database").arg(self.database());
+        command.args(args).args(["--no-config", "--database"]).arg(self.database());
         in_time(&format!("{args:?}"), move || command.output().unwrap())
     }
 
@@ -69,7 +69,9 @@ impl Bench {
         later: Duration,
     ) -> serde_json::Value {
         let mut args: Vec<OsString> =
-            ["dupes", "scan", "--progress", "never", "--database"].map(OsString::from).into();
+            ["dupes", "--no-config", "scan", "--progress", "never", "--database"]
+                .map(OsString::from)
+                .into();
         args.push(database.into());
         args.extend(words.iter().map(OsString::from));
         args.push(self.tree().into());
@@ -79,7 +81,7 @@ impl Bench {
         asked.request.now = SystemTime::now() + later;
         let store = Store::open_or_make(database).unwrap();
         let lock = store.lock("a test").unwrap();
-        let roots = vec![scan::root(&store, &asked.paths[0], &asked.words).unwrap()];
+        let roots = vec![scan::root(&store, &asked.paths[0], &asked.words.all).unwrap()];
         let filter = cli::recorded_filter(&roots[0].words).unwrap();
         let scan = Scan::begin(&store, &lock, asked.request, roots, filter, Live::default());
         let summary = scan.unwrap().finish().unwrap();
