@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row};
 
 use crate::digest::{Digest, Verified};
 use crate::folders::join;
@@ -19,16 +19,15 @@ use crate::stop::Stop;
 use crate::store::Store;
 use crate::store::roots::Presence;
 
-/// Contents that more than one name has, the largest first: the index has all of it, in this order.
-pub const CONTENTS: &str = "SELECT size, hash FROM files
-    WHERE removed IS NULL AND hash IS NOT NULL AND size >= ?1
-    GROUP BY size, hash HAVING count(*) > 1 ORDER BY size DESC, hash DESC";
+/// All names of which the content is known, those of one together, the largest first: an index has all of
+/// it, in this order.
+const NAMES: &str = "SELECT size, hash, folder, name, device, inode, blocks, links FROM files
+    WHERE removed IS NULL AND hash IS NOT NULL AND size >= ?1 ORDER BY size DESC, hash DESC";
 
-/// The names of one.
-const NAMES: &str =
-    "SELECT folder, files.name, ifnull(files.device, folders.device), inode, blocks, links, root
-    FROM files JOIN folders ON folders.id = folder
-    WHERE size = ?1 AND hash = ?2 AND files.removed IS NULL";
+/// Everything that is there, whether it has a copy or not.
+const ALL: &str = "SELECT count(*), ifnull(sum(size), 0) FROM files WHERE removed IS NULL";
+const UNREAD: &str = "SELECT count(*) FROM files INDEXED BY files_unread WHERE error IS NOT NULL AND removed IS NULL";
+const FOLDERS: &str = "SELECT count(*), count(error) FROM folders WHERE removed IS NULL";
 
 /// Prints all sets of files of at least that size.
 pub fn files(
@@ -61,15 +60,9 @@ pub fn sets(
     take: impl FnMut(&Set, &[Place]) -> io::Result<()>,
 ) -> io::Result<Totals> {
     let failed = |error: crate::store::Error| io::Error::other(error.to_string());
-    let (mut totals, mut online) = (Totals::default(), HashMap::new());
-    for root in store.roots().map_err(failed)? {
-        let contents = store.contents(root.id).map_err(failed)?;
-        totals.folders += contents.folders;
-        totals.files += contents.files;
-        totals.bytes += contents.bytes;
-        totals.unread += contents.errors;
-        online.insert(root.id, root.presence() == Presence::Online);
-    }
+    let online = store.roots().map_err(failed)?.into_iter();
+    let online = online.map(|root| (root.id, root.presence() == Presence::Online)).collect();
+    let mut totals = store.wrap(all(store.connection())).map_err(failed)?;
     let algorithm = store.algorithm().map_err(failed)?.unwrap_or_default();
     let mut report = Report {
         connection: store.connection(),
@@ -96,6 +89,24 @@ struct Report<'a> {
     counts_bytes: bool,
 }
 
+/// Names of files with the same content, as they come from the database.
+#[derive(Default)]
+struct Kin {
+    size: i64,
+    hash: Vec<u8>,
+    names: Vec<Name>,
+}
+
+struct Name {
+    folder: i64,
+    name: Box<[u8]>,
+    /// Where that is not the folder's.
+    device: Option<u64>,
+    inode: u64,
+    blocks: u64,
+    links: u16,
+}
+
 /// A file that several names may lead to.
 struct Inode {
     device: u64,
@@ -107,6 +118,21 @@ struct Inode {
     online: bool,
 }
 
+fn all(connection: &Connection) -> rusqlite::Result<Totals> {
+    let pair = |sql: &str| {
+        connection.query_row(sql, [], |row| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
+        })
+    };
+    let ((files, bytes), (folders, shut)) = (pair(ALL)?, pair(FOLDERS)?);
+    // A database that was never scanned to the end has no index yet, and its files are counted one by one.
+    let unread = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let unread =
+        unread(UNREAD).or_else(|_| unread(&UNREAD.replace("INDEXED BY files_unread", "")))?;
+    let unread = shut + unread.cast_unsigned();
+    Ok(Totals { folders, files, bytes, unread, ..Totals::default() })
+}
+
 impl Report<'_> {
     fn tell(
         &mut self,
@@ -116,47 +142,58 @@ impl Report<'_> {
         totals: &mut Totals,
     ) -> io::Result<()> {
         let connection = self.connection;
-        let mut contents = connection.prepare(CONTENTS).map_err(io::Error::other)?;
-        let mut rows = contents.query([min_size.cast_signed()]).map_err(io::Error::other)?;
+        let mut names = connection.prepare(NAMES).map_err(io::Error::other)?;
+        let mut rows = names.query([min_size.cast_signed()]).map_err(io::Error::other)?;
+        let mut kin = Kin::default();
         while let Some(row) = rows.next().map_err(io::Error::other)? {
             if stop.is_asked() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let size = row.get::<_, i64>(0).map_err(io::Error::other)?;
-            let hash = row.get_ref(1).map_err(io::Error::other)?;
-            let hash = hash.as_blob().map_err(io::Error::other)?;
-            let found = self.set(size, hash).map_err(io::Error::other)?;
-            let Some((set, places)) = found else { continue };
-            // Of those that are offline none can go, and on none is counted.
-            let online = set.files.iter().filter(|file| !file.reference).count() as u64;
-            let redundant = online.saturating_sub(1);
-            totals.sets += 1;
-            totals.redundant_files += redundant;
-            totals.redundant_bytes += redundant * set.size;
-            totals.reclaimable_bytes += set.reclaimable;
-            take(&set, &places)?;
+            if !kin.has(row).map_err(io::Error::other)? {
+                self.tell_one(&kin, &mut take, totals)?;
+                kin.begin(row).map_err(io::Error::other)?;
+            }
+            kin.names.push(Name::read(row).map_err(io::Error::other)?);
         }
-        Ok(())
+        self.tell_one(&kin, &mut take, totals)
+    }
+
+    fn tell_one(
+        &mut self,
+        kin: &Kin,
+        take: &mut impl FnMut(&Set, &[Place]) -> io::Result<()>,
+        totals: &mut Totals,
+    ) -> io::Result<()> {
+        if kin.names.len() < 2 {
+            return Ok(());
+        }
+        let found = self.set(kin).map_err(io::Error::other)?;
+        let Some((set, places)) = found else { return Ok(()) };
+        // Of those that are offline none can go, and on none is counted.
+        let online = set.files.iter().filter(|file| !file.reference).count() as u64;
+        let redundant = online.saturating_sub(1);
+        totals.sets += 1;
+        totals.redundant_files += redundant;
+        totals.redundant_bytes += redundant * set.size;
+        totals.reclaimable_bytes += set.reclaimable;
+        take(&set, &places)
     }
 
     /// None if all of its names lead to one file, or to files that nobody can reach.
-    fn set(&mut self, size: i64, hash: &[u8]) -> rusqlite::Result<Option<(Set, Vec<Place>)>> {
-        let mut inodes: HashMap<(u64, u64), Inode> = HashMap::new();
-        let mut names = self.connection.prepare_cached(NAMES)?;
-        let mut rows = names.query(params![size, hash])?;
-        while let Some(row) = rows.next()? {
-            let device = row.get::<_, Option<i64>>(2)?.unwrap_or(0).cast_unsigned();
-            let inode = row.get::<_, i64>(3)?.cast_unsigned();
-            let root = row.get::<_, i64>(6)?;
-            let folder = row.get(0)?;
-            let mut path = self.paths.of(folder)?;
-            join(&mut path, row.get_ref(1)?.as_blob()?);
-            let online = self.online.get(&root) == Some(&true);
-            let (blocks, links) = (row.get::<_, i64>(4)?.cast_unsigned(), row.get(5)?);
+    fn set(&mut self, kin: &Kin) -> rusqlite::Result<Option<(Set, Vec<Place>)>> {
+        let mut inodes: HashMap<(u64, u64), Inode> = HashMap::with_capacity(kin.names.len());
+        for Name { folder, name, device, inode, blocks, links } in &kin.names {
+            let known = self.paths.known(*folder)?;
+            let device = device.or(known.device).unwrap_or(0);
+            let online = self.online.get(&known.root) == Some(&true);
+            let mut path = Vec::with_capacity(known.path.len() + 1 + name.len());
+            path.extend_from_slice(&known.path);
+            join(&mut path, name);
+            let (blocks, links) = (*blocks, *links);
             let new = || Inode { device, blocks, links, names: Vec::new(), online: false };
-            let known = inodes.entry((device, inode)).or_insert_with(new);
-            known.names.push((path, folder));
-            known.online |= online;
+            let inode = inodes.entry((device, *inode)).or_insert_with(new);
+            inode.names.push((path, *folder));
+            inode.online |= online;
         }
         let mut inodes: Vec<Inode> = inodes.into_values().collect();
         if inodes.len() < 2 || !inodes.iter().any(|inode| inode.online) {
@@ -179,13 +216,40 @@ impl Report<'_> {
         }
         let reclaimable = places.iter().map(|place| place.reclaimable).sum();
         let set = Set {
-            size: size.cast_unsigned(),
-            digest: Some(Digest::of(hash)),
+            size: kin.size.cast_unsigned(),
+            digest: Some(Digest::of(&kin.hash)),
             verified: self.verified,
             files,
             reclaimable,
         };
         Ok(Some((set, places)))
+    }
+}
+
+impl Kin {
+    fn has(&self, row: &Row<'_>) -> rusqlite::Result<bool> {
+        Ok(self.size == row.get::<_, i64>(0)? && self.hash == row.get_ref(1)?.as_blob()?)
+    }
+
+    fn begin(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
+        self.size = row.get(0)?;
+        self.hash.clear();
+        self.hash.extend_from_slice(row.get_ref(1)?.as_blob()?);
+        self.names.clear();
+        Ok(())
+    }
+}
+
+impl Name {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Name> {
+        Ok(Name {
+            folder: row.get(2)?,
+            name: row.get_ref(3)?.as_blob()?.into(),
+            device: row.get::<_, Option<i64>>(4)?.map(i64::cast_unsigned),
+            inode: row.get::<_, i64>(5)?.cast_unsigned(),
+            blocks: row.get::<_, i64>(6)?.cast_unsigned(),
+            links: row.get(7)?,
+        })
     }
 }
 
@@ -209,7 +273,14 @@ fn root_paths(store: &Store) -> Result<HashMap<i64, Vec<u8>>, crate::store::Erro
 struct Paths<'a> {
     connection: &'a Connection,
     roots: HashMap<i64, Vec<u8>>,
-    known: HashMap<i64, Vec<u8>>,
+    known: HashMap<i64, Known>,
+}
+
+/// Of a folder.
+struct Known {
+    path: Vec<u8>,
+    root: i64,
+    device: Option<u64>,
 }
 
 /// So many are kept: those of one set mostly lie together.
@@ -221,30 +292,40 @@ impl<'a> Paths<'a> {
     }
 
     fn of(&mut self, folder: i64) -> rusqlite::Result<Vec<u8>> {
-        if let Some(path) = self.known.get(&folder) {
-            return Ok(path.clone());
+        Ok(self.known(folder)?.path.clone())
+    }
+
+    fn known(&mut self, folder: i64) -> rusqlite::Result<&Known> {
+        if !self.known.contains_key(&folder) {
+            if self.known.len() >= KEPT {
+                self.known.clear();
+            }
+            let found = self.look_up(folder)?;
+            self.known.insert(folder, found);
         }
-        let mut names = Vec::new();
-        let mut at = folder;
-        let sql = "SELECT parent, name, root FROM folders WHERE id = ?1";
+        Ok(&self.known[&folder])
+    }
+
+    fn look_up(&self, folder: i64) -> rusqlite::Result<Known> {
+        let sql = "SELECT parent, name, root, device FROM folders WHERE id = ?1";
         let mut statement = self.connection.prepare_cached(sql)?;
+        let (mut names, mut at, mut device) = (Vec::new(), folder, None);
         let root = loop {
-            let row = |row: &rusqlite::Row<'_>| {
+            let row = |row: &Row<'_>| {
                 let name = row.get_ref(1)?.as_blob()?.to_vec();
-                Ok((row.get::<_, Option<i64>>(0)?, name, row.get::<_, i64>(2)?))
+                Ok((row.get::<_, Option<i64>>(0)?, name, row.get(2)?, row.get(3)?))
             };
-            let (parent, name, root) = statement.query_row([at], row)?;
+            let (parent, name, root, on) = statement.query_row([at], row)?;
+            if at == folder {
+                device = on;
+            }
             let Some(parent) = parent else { break root };
             names.push(name);
             at = parent;
         };
         let mut path = self.roots.get(&root).cloned().unwrap_or_default();
         names.iter().rev().for_each(|name| join(&mut path, name));
-        if self.known.len() >= KEPT {
-            self.known.clear();
-        }
-        self.known.insert(folder, path.clone());
-        Ok(path)
+        Ok(Known { path, root, device: device.map(i64::cast_unsigned) })
     }
 }
 
@@ -252,17 +333,26 @@ impl<'a> Paths<'a> {
 mod tests {
     use super::*;
 
-    /// Instead of a time: what grows with the database is looked at once, in its order, in the index alone.
+    /// Instead of a time: what grows with the database is looked at once, in its order, in an index alone.
     #[test]
-    fn contents_are_found_by_the_index_alone() {
+    fn a_report_reads_an_index_from_one_end_to_the_other() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
-        store.make_index().unwrap();
-        let sql = format!("EXPLAIN QUERY PLAN {CONTENTS}");
-        let mut plan = store.connection().prepare(&sql).unwrap();
-        let steps = plan.query_map([1], |row| row.get::<_, String>(3)).unwrap();
-        let steps: Vec<String> = steps.map(Result::unwrap).collect();
-        assert_eq!(steps.len(), 1, "nothing is sorted: {steps:?}");
-        assert!(steps[0].contains("COVERING INDEX files_by_content"), "{steps:?}");
+        assert!(all(store.connection()).is_ok(), "before there is an index");
+        store.make_indexes().unwrap();
+        for (sql, index) in
+            [(NAMES, "files_in_sets"), (ALL, "files_in_sets"), (UNREAD, "files_unread")]
+        {
+            let mut plan =
+                store.connection().prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            if plan.parameter_count() == 1 {
+                plan.raw_bind_parameter(1, 1).unwrap();
+            }
+            let mut rows = plan.raw_query();
+            let first = rows.next().unwrap().unwrap().get::<_, String>(3).unwrap();
+            assert!(first.contains(&format!("COVERING INDEX {index}")), "{sql}: {first}");
+            let more = rows.next().unwrap().map(|row| row.get::<_, String>(3).unwrap());
+            assert_eq!(more, None, "{sql}: nothing is sorted");
+        }
     }
 }

@@ -217,7 +217,7 @@ impl<'a> Scan<'a> {
                     self.store.note_identity(root.id, (found.dev(), found.ino()))?;
                 }
             }
-            self.store.make_index()?;
+            self.store.make_indexes()?;
         }
         let ended = self.store.end_scan(self.id, summary.state, &summary.json());
         recorded?;

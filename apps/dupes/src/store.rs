@@ -228,9 +228,9 @@ impl Store {
         Ok(seed)
     }
 
-    /// The index that reports go by, once there is something in it.
-    pub fn make_index(&self) -> Result<(), Error> {
-        self.wrap(schema::make_index(&self.connection))
+    /// The indexes that reports go by, once there is something in them.
+    pub fn make_indexes(&self) -> Result<(), Error> {
+        self.wrap(schema::make_indexes(&self.connection))
     }
 }
 

@@ -72,10 +72,14 @@ CREATE TABLE scans (
 ) STRICT;
 ";
 
-/// Who has this content, without a look at the rows: that is why `removed` is in it. Made after a first
-/// scan: row by row it would cost more than the rows.
-const INDEX: &str = "
-CREATE INDEX IF NOT EXISTS files_by_content ON files (size, hash, removed);
+/// All that a report of files says, without a look at the rows, in the order in which it says it; and those
+/// that could not be read. Made after a first scan: row by row they would cost more than the rows. An
+/// index has another name whenever it has other columns.
+const INDEXES: &str = "
+CREATE INDEX IF NOT EXISTS files_in_sets
+    ON files (size, hash, removed, device, inode, blocks, links);
+CREATE INDEX IF NOT EXISTS files_unread ON files (removed) WHERE error IS NOT NULL;
+DROP INDEX IF EXISTS files_by_content;
 ";
 
 /// All steps from `version` on, in one transaction that somebody else begins and ends.
@@ -87,7 +91,7 @@ pub(super) fn migrate(connection: &Connection, version: i32) -> rusqlite::Result
     connection.pragma_update(None, "user_version", VERSION)
 }
 
-/// Makes the index, if it is not there.
-pub(super) fn make_index(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(INDEX)
+/// Makes the indexes, as far as they are not there.
+pub(super) fn make_indexes(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(INDEXES)
 }

@@ -200,7 +200,7 @@ mod tests {
             INSERT INTO folders VALUES (1, 1, NULL, x'', 1, 0, NULL, NULL), (2, 1, 1, x'61', 1, 0, NULL, NULL);
             INSERT INTO files VALUES (2, x'62', NULL, 1, 1, 1, 1, 1, 1, 0, NULL, zeroblob(32), NULL, NULL)";
         store.connection().execute_batch(rows).unwrap();
-        store.make_index().unwrap();
+        store.make_indexes().unwrap();
         (dir, store)
     }
 
