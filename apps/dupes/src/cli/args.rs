@@ -444,7 +444,7 @@ pub(super) enum Config {
         /// As one JSON object
         #[arg(long)]
         json: bool,
-        /// A command with its options: find --threads 2 .
+        /// A command with its options, as in: find --threads 2 PATH
         #[arg(value_name = "COMMAND LINE", trailing_var_arg = true, allow_hyphen_values = true)]
         line: Vec<OsString>,
     },

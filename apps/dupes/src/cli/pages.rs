@@ -151,7 +151,7 @@ fn more_sections() -> String {
         // Writing to a String can't fail; neither here nor below.
         let _ = writeln!(text, ".PP\n{}\n.RS 4\n.nf\n{}\n.fi\n.RE", roff(what), roff(command));
     }
-    let _ = writeln!(text, ".SH CONFIGURATION\n.PP\n{}", roff(CONFIGURED));
+    let _ = writeln!(text, ".SH SETTINGS\n.PP\n{}", roff(CONFIGURED));
     let _ = writeln!(text, ".PP\n.nf\n{}\n.fi", roff(CONFIG_HELP));
     text.push_str(".SH EXIT STATUS\n");
     for exit in Exit::ALL {
