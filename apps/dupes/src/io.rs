@@ -163,11 +163,21 @@ mod tests {
         }
     }
 
+    /// The kernel counts from its next tick on, or not at all.
+    fn first_busy() -> Option<Duration> {
+        let since = Instant::now();
+        while busy().is_none() && since.elapsed() < Duration::from_secs(1) {}
+        busy().or_else(|| {
+            eprintln!("skipped: this kernel does not count");
+            None
+        })
+    }
+
     /// To the ms, not to the tick: a piece of work is often shorter than one.
     #[test]
     fn what_a_thread_computes_is_no_wait() {
-        if busy().is_none() {
-            return eprintln!("skipped: no statistics of threads");
+        if first_busy().is_none() {
+            return;
         }
         // A machine that is itself a guest may lose time that nobody counts.
         let is_exact = (0..50).any(|_| {
@@ -204,15 +214,14 @@ mod tests {
     fn without_statistics_there_are_as_many_as_cores() {
         let pool = Pool::builder("io").workers(2).build().unwrap();
         let gauge = Gauge::new(2, None, MOST);
-        let long_ago = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
         for _ in 0..100 {
             gauge.end(&pool, None);
         }
-        assert_eq!((gauge.workers(), pool.snapshot().live_workers), (2, 2));
-        // Ten seconds that were spent on nothing: blocked.
-        if let Some(busy) = busy() {
-            gauge.end(&pool, Some(Begun { at: long_ago, busy }));
-            assert_eq!(gauge.workers(), 4, "it is not measured at all");
-        }
+        assert_eq!(gauge.workers(), 2);
+        // With them: ten seconds that were spent on nothing.
+        let Some(busy) = first_busy() else { return };
+        let at = Instant::now().checked_sub(Duration::from_secs(10)).unwrap();
+        gauge.end(&pool, Some(Begun { at, busy }));
+        assert_eq!(gauge.workers(), 4);
     }
 }

@@ -178,11 +178,11 @@ fn a_read_that_is_never_answered_does_not_hold_up_the_end_that_is_asked_for() {
     let nodes = [("a", 10), ("b", 11)].map(|(name, inode)| Node::file(name, inode, vec![7; 5_000]));
     let tree = Tree { nodes: nodes.into(), holds_reads: true, ..Tree::default() };
     let dir = tempfile::tempdir().unwrap();
-    let Some(running) = fuse::start(tree, dir.path(), &format!("{FIND} \"$DIR\"")) else { return };
-    if running.held.recv_timeout(support::LIMIT).is_err() {
+    let started = fuse::start(tree, dir.path(), &format!("{FIND} \"$DIR\""));
+    let Some(mut running) = started else { return };
+    if !running.until_a_read_is_held() {
         let ended = running.end();
-        assert!(ended.is_none(), "nobody reads: {ended:?}");
-        return;
+        return assert!(ended.is_none(), "nobody reads: {ended:?}");
     }
     let (id, since) = (running.child.id(), Instant::now());
     kill_process(Pid::from_child(&running.child), Signal::INT).unwrap();

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::in_time;
+use crate::support::{LIMIT, in_time};
 
 /// A file, or a folder.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub(crate) struct Running {
     server: JoinHandle<()>,
     over: Arc<AtomicBool>,
     /// A line for each read that is held.
-    pub(crate) held: mpsc::Receiver<()>,
+    held: mpsc::Receiver<()>,
     release: mpsc::Sender<()>,
 }
 
@@ -74,13 +74,9 @@ const REFUSED: i32 = 77;
 /// Runs a script of the shell in which `$DIR` is the tree and `$DUPES` the program; None if the machine
 /// has no such file systems.
 pub(crate) fn start(tree: Tree, dir: &Path, script: &str) -> Option<Running> {
-    let device = match File::options().read(true).write(true).open("/dev/fuse") {
-        Ok(device) => device,
-        Err(error) => {
-            eprintln!("skipped: /dev/fuse: {error}");
-            return None;
-        }
-    };
+    let said = |what: &str, error: io::Error| eprintln!("skipped: {what}: {error}");
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    let device = device.map_err(|error| said("/dev/fuse", error)).ok()?;
     let mount = format!(
         "mount -i -t fuse -o fd=0,rootmode=40000,user_id=0,group_id=0 odd \"$DIR\" || exit {REFUSED}"
     );
@@ -90,7 +86,7 @@ pub(crate) fn start(tree: Tree, dir: &Path, script: &str) -> Option<Running> {
     command.env("DIR", dir).env("DUPES", env!("CARGO_BIN_EXE_dupes"));
     // Whoever mounts it names the descriptor that it is served by.
     command.stdin(device.try_clone().unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    let child = command.spawn().map_err(|error| said("unshare", error)).ok()?;
     drop(command);
     let over = Arc::new(AtomicBool::new(false));
     let ((told, held), (release, released)) = (mpsc::channel(), mpsc::channel());
@@ -108,6 +104,18 @@ pub(crate) fn run(tree: Tree, dir: &Path, script: &str) -> Option<Output> {
 }
 
 impl Running {
+    /// Until a read is held; false if it has ended before.
+    pub(crate) fn until_a_read_is_held(&mut self) -> bool {
+        let since = Instant::now();
+        while self.held.recv_timeout(Duration::from_millis(10)).is_err() {
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(since.elapsed() < LIMIT, "nobody reads");
+        }
+        true
+    }
+
     /// Reads that were held fail.
     pub(crate) fn let_go(&self) {
         self.release.send(()).unwrap();
@@ -117,8 +125,9 @@ impl Running {
         let output = in_time("its end", move || self.child.wait_with_output().unwrap());
         self.over.store(true, SeqCst);
         in_time("the end of its files", move || self.server.join().unwrap());
-        if output.status.code() == Some(REFUSED) {
-            eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(REFUSED) || said.starts_with("unshare:") {
+            eprintln!("skipped: {}", said.trim_end());
             return None;
         }
         Some(output)
