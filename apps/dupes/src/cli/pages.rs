@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -134,7 +134,8 @@ fn verbs(command: &Command, before: &str) -> Vec<(String, Command)> {
         match verb.get_name() {
             "find" | "help" => {}
             _ if verb.has_subcommands() => {
-                if verb.get_arguments().any(|arg| arg.get_id() != "help") {
+                let is_its_own = |arg: &Arg| arg.get_id() != "help" && !arg.is_global_set();
+                if verb.get_arguments().any(is_its_own) {
                     all.push((name.clone(), verb.clone()));
                 }
                 all.extend(verbs(verb, &name));

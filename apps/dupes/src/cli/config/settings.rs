@@ -9,11 +9,12 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 
 /// Options that are said each time, and why.
-pub(in crate::cli) const NEVER: [(&str, &str); 8] = [
+pub(in crate::cli) const NEVER: [(&str, &str); 9] = [
     ("yes", "consent is given each time"),
     ("restart", "every scan would read everything again"),
     ("repair", "what it changes is decided each time"),
     ("before", "what is forgotten is decided each time"),
+    ("html", "what is written over is said each time"),
     ("stdin", "a command would wait for paths that nobody sends"),
     ("stdin0", "a command would wait for paths that nobody sends"),
     ("reference", "where to look is said each time"),
