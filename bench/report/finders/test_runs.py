@@ -148,7 +148,7 @@ class Judging(unittest.TestCase):
     def test_slow_peers_have_fewer_rounds_and_ours_never(self):
         rules, options = FinderRules(), types.SimpleNamespace(quick=False, rounds=7)
         self.assertEqual(rules.rounds_of("a", "jdupes", options, 1.0), 7)
-        self.assertEqual(rules.rounds_of("a", "jdupes", options, 21.0), 3)
+        self.assertEqual(rules.rounds_of("a", "jdupes", options, 19.0), 7)
         self.assertEqual(rules.rounds_of("a", "jdupes", options, 99.0), 1)
         self.assertEqual(rules.rounds_of("a", peers.OURS, options, 99.0), 7)
 
