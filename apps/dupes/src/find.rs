@@ -413,7 +413,8 @@ impl Run {
         let mut finder = Finder::new(&self.folders, self.options.filter.follow);
         let algorithm = self.options.hash.unwrap_or_default();
         let (mut samples, mut bytes) = (Vec::new(), 0);
-        let (mut hashed, mut unread, mut done) = (Vec::new(), Vec::new(), 0);
+        let mut hashed = Vec::with_capacity(batch.len());
+        let (mut unread, mut done) = (Vec::new(), 0);
         for file in batch {
             if self.live.stop.is_asked() {
                 break;
