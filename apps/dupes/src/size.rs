@@ -29,14 +29,13 @@ impl fmt::Display for Size {
             0..1024 => return write!(f, "{} bytes", self.0),
             _ => (),
         }
-        let mut value = self.0 as f64 / 1024.0;
-        let mut unit = 0;
+        // Without fractions: there may be one for each line of a listing.
+        let tenths =
+            |unit: usize| (u128::from(self.0) * 10 + (512 << (10 * unit))) >> (10 * unit + 10);
         // What would be rounded to 1024.0 is 1.0 of the next.
-        while value >= 1023.95 {
-            value /= 1024.0;
-            unit += 1;
-        }
-        write!(f, "{value:.1} {}", UNITS[unit])
+        let fits = |unit: &usize| tenths(*unit) < 10_240;
+        let unit = (0..UNITS.len()).find(fits).unwrap_or(UNITS.len() - 1);
+        write!(f, "{}.{} {}", tenths(unit) / 10, tenths(unit) % 10, UNITS[unit])
     }
 }
 

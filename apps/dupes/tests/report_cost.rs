@@ -18,9 +18,9 @@ use scans::Bench;
 
 /// Steps for each file that is recorded, listed or not. Whoever makes reports cheaper lowers these two, or
 /// the next change could use it up unseen.
-const OF_A_FILE: u64 = 50;
+const OF_A_FILE: u64 = 24;
 /// Steps for each file that is listed, besides.
-const OF_A_LISTED_FILE: u64 = 30;
+const OF_A_LISTED_FILE: u64 = 1;
 /// How many steps there are between two looks.
 const GRAIN: i32 = 10;
 
