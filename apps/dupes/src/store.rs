@@ -24,7 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rusqlite::types::FromSql;
+use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, params};
 use rustix::fs::{Mode, OFlags};
 
@@ -61,8 +61,24 @@ enum What {
     OfSomebodyElse,
     NotOurs,
     Newer(i32),
+    NoCopy(PathBuf, String),
     Busy(String),
     Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for What {
+    fn from(error: rusqlite::Error) -> What {
+        What::Sqlite(error)
+    }
+}
+
+impl From<Refusal> for What {
+    fn from(refusal: Refusal) -> What {
+        match refusal {
+            Refusal::Held(owner) => What::Busy(owner),
+            Refusal::Failed(error) => What::Unreachable(error),
+        }
+    }
 }
 
 impl fmt::Display for Error {
@@ -82,6 +98,11 @@ impl fmt::Display for Error {
                 f,
                 "has version {version}, this program knows {} at the most: use a newer one",
                 schema::VERSION
+            ),
+            What::NoCopy(copy, error) => write!(
+                f,
+                "is of an older version, and can't be copied to {} before it is changed: {error}",
+                escaped(copy.as_os_str().as_bytes())
             ),
             What::Busy(owner) if owner.is_empty() => write!(f, "somebody else is writing to it"),
             What::Busy(owner) => write!(f, "is being written to by {owner}"),
@@ -148,12 +169,8 @@ impl Store {
 
     /// For one who writes; held as long as it is needed.
     pub fn lock(&self, why: &str) -> Result<WriteLock, Error> {
-        WriteLock::take(&beside(&self.path, "-lock"), why).map_err(|refusal| {
-            self.failed(match refusal {
-                Refusal::Held(owner) => What::Busy(owner),
-                Refusal::Failed(error) => What::Unreachable(error),
-            })
-        })
+        let taken = WriteLock::take(&beside(&self.path, "-lock"), why);
+        taken.map_err(|refusal| self.failed(refusal.into()))
     }
 
     /// Who writes just now.
@@ -287,7 +304,7 @@ fn prepare(path: &Path) -> Result<Connection, What> {
         return Err(What::Newer(version));
     }
     if version < schema::VERSION {
-        migrate(&connection, path, if is_new { 0 } else { version }).map_err(What::Sqlite)?;
+        migrate(&connection, path, if is_new { 0 } else { version })?;
     }
     Ok(connection)
 }
@@ -321,21 +338,37 @@ fn use_wal(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-fn migrate(connection: &Connection, path: &Path, version: i32) -> rusqlite::Result<()> {
+fn migrate(connection: &Connection, path: &Path, version: i32) -> Result<(), What> {
+    let version_now =
+        || connection.pragma_query_value(None, "user_version", |row| row.get::<_, i32>(0));
+    // Nobody writes meanwhile, nor copies it as well.
+    let mut lock = None;
     if version > 0 {
-        let copy = beside(path, &format!("-before-{}", schema::VERSION));
-        // One that is there was made by an attempt that failed.
-        let _ = fs::remove_file(&copy);
-        connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()])?;
+        lock = Some(WriteLock::take(&beside(path, "-lock"), "to change its version")?);
+        if version_now()? == version {
+            copy(connection, &beside(path, &format!("-before-{}", schema::VERSION)))?;
+        }
     } else {
         use_wal(connection)?;
     }
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let now: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     // Another process may have done it while this one waited.
+    let now = version_now()?;
     let migrated = if now < schema::VERSION { schema::migrate(connection, now) } else { Ok(()) };
     connection.execute_batch(if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    migrated
+    drop(lock);
+    Ok(migrated?)
+}
+
+fn copy(connection: &Connection, to: &Path) -> Result<(), What> {
+    let failed = |error: String| What::NoCopy(to.into(), error);
+    // One that is there was made by an attempt that failed.
+    let _ = fs::remove_file(to);
+    // Made here, for nobody else: it has names of files in it.
+    make(to).map_err(|error| failed(error.to_string()))?;
+    let name = ToSqlOutput::Borrowed(ValueRef::Text(to.as_os_str().as_bytes()));
+    let copied = connection.execute("VACUUM INTO ?1", [name]);
+    copied.map(drop).map_err(|error| failed(error.to_string()))
 }
 
 /// Seconds since 1970.

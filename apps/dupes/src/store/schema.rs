@@ -7,7 +7,7 @@ pub(super) const APPLICATION: i32 = 0x6475_7065;
 
 /// What each version adds to the one before; the first makes everything. A step is never changed once
 /// somebody has a database that was made by it.
-pub(super) const STEPS: [&str; 1] = [VERSION_1];
+pub(super) const STEPS: [&str; 2] = [VERSION_1, VERSION_2];
 
 /// The version that this program reads and writes.
 pub(super) const VERSION: i32 = STEPS.len() as i32;
@@ -72,6 +72,9 @@ CREATE TABLE scans (
 ) STRICT;
 ";
 
+/// The index of the first version had less than a report needs; those of now are made by the next scan.
+const VERSION_2: &str = "DROP INDEX IF EXISTS files_by_content;";
+
 /// All that a report of files says, without a look at the rows, in the order in which it says it; and those
 /// that could not be read. Made after a first scan: row by row they would cost more than the rows. An
 /// index has another name whenever it has other columns.
@@ -79,7 +82,6 @@ const INDEXES: &str = "
 CREATE INDEX IF NOT EXISTS files_in_sets
     ON files (size, hash, removed, device, inode, blocks, links);
 CREATE INDEX IF NOT EXISTS files_unread ON files (removed) WHERE error IS NOT NULL;
-DROP INDEX IF EXISTS files_by_content;
 ";
 
 /// All steps from `version` on, in one transaction that somebody else begins and ends.
@@ -94,4 +96,95 @@ pub(super) fn migrate(connection: &Connection, version: i32) -> rusqlite::Result
 /// Makes the indexes, as far as they are not there.
 pub(super) fn make_indexes(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(INDEXES)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStringExt;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    use crate::store::Store;
+
+    /// As a program of that version has left it, with a row in each table.
+    fn of_version(version: usize, path: &Path) {
+        let connection = Connection::open(path).unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
+        for step in &STEPS[..version] {
+            connection.execute_batch(step).unwrap();
+        }
+        let rows = "CREATE INDEX files_by_content ON files (size, hash, removed);
+            INSERT INTO roots VALUES (1, x'2f', '[]', 0, NULL, NULL);
+            INSERT INTO folders VALUES (1, 1, NULL, x'', 1, 0, NULL, NULL);
+            INSERT INTO files VALUES (1, x'61', NULL, 1, 1, 1, 1, 1, 1, 0, NULL, zeroblob(32), NULL, NULL);
+            INSERT INTO scans VALUES (1, 'all', '[1]', 0, 1, 'complete', '{}');
+            INSERT INTO settings VALUES ('hash', 'blake3')";
+        connection.execute_batch(rows).unwrap();
+        connection.pragma_update(None, "application_id", APPLICATION).unwrap();
+        connection.pragma_update(None, "user_version", version as i32).unwrap();
+    }
+
+    /// All rows of all tables, as text.
+    fn rows(connection: &Connection) -> Vec<String> {
+        let mut all = Vec::new();
+        for table in ["settings", "roots", "folders", "files", "scans"] {
+            let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
+            let columns = statement.column_count();
+            let mut rows = statement.query([]).unwrap();
+            while let Some(row) = rows.next().unwrap() {
+                let values = (0..columns).map(|at| row.get_ref(at).unwrap());
+                all.push(format!("{table}: {:?}", values.collect::<Vec<_>>()));
+            }
+        }
+        all
+    }
+
+    fn version(connection: &Connection) -> i32 {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    }
+
+    fn backup(path: &Path) -> PathBuf {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!("-before-{VERSION}"));
+        name.into()
+    }
+
+    #[test]
+    fn an_older_one_is_copied_and_then_migrated() {
+        for older in 1..STEPS.len() {
+            let dir = tempfile::tempdir().unwrap();
+            // A name that is no text.
+            let path = dir.path().join(std::ffi::OsString::from_vec(b"d\xff.db".to_vec()));
+            of_version(older, &path);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            let before = rows(&Connection::open(&path).unwrap());
+            // What an attempt has left that did not come to its end.
+            fs::write(backup(&path), "half of a copy").unwrap();
+            let store = Store::open(&path).unwrap();
+            assert_eq!((version(store.connection()), rows(store.connection())), (VERSION, before.clone()));
+            store.make_indexes().unwrap();
+            let copy = Connection::open(backup(&path)).unwrap();
+            assert_eq!((version(&copy), rows(&copy)), (older as i32, before));
+            let mode = fs::metadata(backup(&path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "names of files are nobody else's business");
+            drop(store);
+            fs::remove_file(backup(&path)).unwrap();
+            Store::open(&path).unwrap();
+            assert!(!backup(&path).exists(), "it is migrated once");
+        }
+    }
+
+    #[test]
+    fn without_room_for_a_copy_it_stays_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("dupes.db");
+        of_version(1, &path);
+        // Something that can't be replaced.
+        fs::create_dir(backup(&path)).unwrap();
+        let error = Store::open(&path).unwrap_err().to_string();
+        assert!(error.contains("before it is changed"), "{error}");
+        assert_eq!(version(&Connection::open(&path).unwrap()), 1);
+    }
 }

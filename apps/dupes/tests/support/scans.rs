@@ -68,6 +68,16 @@ impl Bench {
         words: &[&str],
         later: Duration,
     ) -> serde_json::Value {
+        self.scan_at(database, words, SystemTime::now() + later)
+    }
+
+    /// By a clock that says so.
+    pub(crate) fn scan_at(
+        &self,
+        database: &Path,
+        words: &[&str],
+        now: SystemTime,
+    ) -> serde_json::Value {
         let mut args: Vec<OsString> =
             ["dupes", "--no-config", "scan", "--progress", "never", "--database"]
                 .map(OsString::from)
@@ -78,7 +88,7 @@ impl Bench {
         let Ok(Verb::Scan(mut asked)) = cli::parse(args, &mut std::io::empty()) else {
             panic!("it is a good command line")
         };
-        asked.request.now = SystemTime::now() + later;
+        asked.request.now = now;
         let store = Store::open_or_make(database).unwrap();
         let lock = store.lock("a test").unwrap();
         let roots = vec![scan::root(&store, &asked.paths[0], &asked.words.all).unwrap()];
