@@ -18,7 +18,7 @@ const SHARDS: usize = 64;
 pub struct Contents {
     shards: Vec<Mutex<Shard>>,
     /// Somebody who chooses contents must not choose where they go.
-    keys: RandomState,
+    key: u64,
 }
 
 #[derive(Debug, Default)]
@@ -39,18 +39,19 @@ enum Holders {
 impl Default for Contents {
     fn default() -> Contents {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Contents { shards, keys: RandomState::new() }
+        Contents { shards, key: RandomState::new().hash_one(0) }
     }
 }
 
 impl Contents {
     /// Files have these contents. All digests of a run have the same length.
     pub fn add(&self, files: Vec<(Digest, FileId)>) {
-        let hash = |key: &[u8]| self.keys.hash_one(key);
+        let hash = |digest: &[u8]| place(digest, self.key);
         let mut places: Vec<(usize, u64, usize)> = Vec::with_capacity(files.len());
         for (at, (digest, _)) in files.iter().enumerate() {
             let hash = hash(digest.as_bytes());
-            places.push((hash as usize % SHARDS, hash, at));
+            // Other bits than those by which a table has its places.
+            places.push(((hash >> 40) as usize % SHARDS, hash, at));
         }
         // Those of one shard together: it is locked once.
         places.sort_unstable();
@@ -68,6 +69,13 @@ impl Contents {
     pub fn take_sets(&self) -> impl Iterator<Item = (Digest, Vec<FileId>)> {
         self.shards.iter().flat_map(|shard| std::mem::take(&mut *lock(shard)).into_sets())
     }
+}
+
+/// A digest is as good as random already; it only has to be so for those as well who chose what it is of.
+fn place(digest: &[u8], key: u64) -> u64 {
+    let word = |at: usize| u64::from_le_bytes(digest[at..at + 8].try_into().expect("8 bytes"));
+    let product = u128::from(word(0) ^ key) * u128::from((word(8) ^ key.rotate_left(32)) | 1);
+    (product ^ (product >> 64)) as u64
 }
 
 impl Shard {

@@ -77,6 +77,8 @@ pub struct Run {
     inodes: Mutex<HashMap<(u16, u64), FileId>>,
     names: Mutex<Vec<(FileId, FileId)>>,
     gives_files: AtomicBool,
+    /// Files that are to be read, by device, until they are enough for a task.
+    collected: Mutex<HashMap<u16, Batch>>,
     contents: Contents,
     /// Where what is learned goes, instead of into sets.
     memory: Option<Arc<dyn Memory>>,
@@ -105,6 +107,13 @@ enum First {
 struct Wanted {
     file: FileId,
     device: u16,
+}
+
+/// What one task reads.
+#[derive(Debug, Default)]
+struct Batch {
+    files: Vec<FileId>,
+    bytes: u64,
 }
 
 /// Files with the same samples.
@@ -152,6 +161,7 @@ impl Run {
             inodes: Mutex::default(),
             names: Mutex::default(),
             gives_files: AtomicBool::new(false),
+            collected: Mutex::default(),
             contents: Contents::default(),
             memory: memory.clone(),
             classes: Mutex::default(),
@@ -224,6 +234,7 @@ impl Run {
             return false; // only a run that stops closes its pools
         }
         while self.wait(&walk.pool) {
+            self.hand_over_the_rest();
             if !walk.go_on_behind_a_link() {
                 return true;
             }
@@ -239,6 +250,7 @@ impl Run {
             }
             // Whoever reads does so after each batch; there may be none for long.
             self.mind_classes(false);
+            self.hand_over(Vec::new());
         }
         false
     }
@@ -375,31 +387,45 @@ impl Run {
         self.gives_files.load(Relaxed)
     }
 
-    /// In batches, each of which is a task. Waits while there is no room.
-    fn hand_over(self: &Arc<Run>, mut wanted: Vec<(u64, Wanted)>) {
-        wanted.sort_by_key(|(_, wanted)| wanted.device);
-        for on_one_device in wanted.chunk_by(|(_, one), (_, other)| one.device == other.device) {
-            let device = on_one_device[0].1.device;
-            let (mut batch, mut bytes) = (Vec::new(), 0);
-            for (size, wanted) in on_one_device {
-                bytes += if *size <= WHOLE { *size } else { SAMPLED };
-                batch.push(wanted.file);
-                if batch.len() == BATCH || bytes >= BATCH_BYTES {
-                    self.submit(device, std::mem::take(&mut batch), std::mem::take(&mut bytes));
+    /// Waits while there is no room for more. Files of small folders come together in one task, unless there
+    /// are readers that have nothing else to do.
+    fn hand_over(self: &Arc<Run>, wanted: Vec<(u64, Wanted)>) {
+        let mut ready = Vec::new();
+        {
+            let mut collected = lock(&self.collected);
+            for (size, Wanted { file, device }) in wanted {
+                let batch = collected.entry(device).or_default();
+                batch.bytes += if size <= WHOLE { size } else { SAMPLED };
+                batch.files.push(file);
+                if batch.files.len() == BATCH || batch.bytes >= BATCH_BYTES {
+                    ready.push((device, std::mem::take(batch)));
                 }
             }
-            if !batch.is_empty() {
-                self.submit(device, batch, bytes);
+            for (device, batch) in collected.iter_mut().filter(|(_, batch)| !batch.files.is_empty())
+            {
+                if self.readers.of(*device).is_hungry() {
+                    ready.push((*device, std::mem::take(batch)));
+                }
             }
         }
+        ready.into_iter().for_each(|(device, batch)| self.submit(device, batch));
     }
 
-    fn submit(self: &Arc<Run>, device: u16, batch: Vec<FileId>, bytes: u64) {
-        Tally::add(&self.live.tally.reads_wanted, batch.len() as u64);
+    /// There will be no more of them.
+    fn hand_over_the_rest(self: &Arc<Run>) {
+        let rest = std::mem::take(&mut *lock(&self.collected));
+        let rest = rest.into_iter().filter(|(_, batch)| !batch.files.is_empty());
+        rest.for_each(|(device, batch)| self.submit(device, batch));
+    }
+
+    fn submit(self: &Arc<Run>, device: u16, batch: Batch) {
+        let Batch { files, bytes } = batch;
+        Tally::add(&self.live.tally.reads_wanted, files.len() as u64);
         Tally::add(&self.live.tally.read_bytes_wanted, bytes);
-        let run = Arc::clone(self);
-        let batch = batch.into_boxed_slice();
-        if self.readers.of(device).pool.spawn(move || run.read(device, &batch)).is_err() {
+        let (run, files) = (Arc::clone(self), files.into_boxed_slice());
+        let reader = self.readers.of(device);
+        reader.is_to_have_one_more();
+        if reader.pool.spawn(move || run.read(device, &files)).is_err() {
             debug_assert!(self.live.stop.is_asked(), "only a run that stops closes its pools");
         }
     }
@@ -409,6 +435,7 @@ impl Run {
     /// Reads a batch: small files whole, samples of the others.
     fn read(self: &Arc<Run>, device: u16, batch: &[FileId]) {
         let reader = self.readers.of(device);
+        reader.has_taken_one();
         let begun = reader.gauge.begin();
         let mut finder = Finder::new(&self.folders, self.options.filter.follow);
         let algorithm = self.options.hash.unwrap_or_default();

@@ -211,6 +211,8 @@ pub fn join(path: &mut Vec<u8>, name: &[u8]) {
 pub struct Found {
     names: Vec<u8>,
     seen: Vec<Seen>,
+    /// The last device, and its number.
+    device: Option<(u64, u16)>,
 }
 
 impl Found {
@@ -221,9 +223,22 @@ impl Found {
         self.seen.push(Seen::new(stat, device, end, is_link));
     }
 
+    /// The number of a device, which is mostly that of the file before.
+    pub fn device(&mut self, device: u64, number: impl FnOnce(u64) -> u16) -> u16 {
+        match self.device {
+            Some((last, number)) if last == device => number,
+            _ => self.device.insert((device, number(device))).1,
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.seen.len()
+    }
+
+    /// Of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.seen.iter().map(|seen| seen.size).sum()
     }
 
     /// Whether there are none.

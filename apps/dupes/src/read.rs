@@ -43,7 +43,9 @@ pub struct Finder<'a> {
     folders: &'a Folders,
     follow: bool,
     last: Option<Arc<Folder>>,
-    /// How many files of it were asked for, one after the other.
+    /// A number of a device, and the device: mostly that of the next file, too.
+    device: Option<(u16, u64)>,
+    /// How many files of the folder were asked for, one after the other.
     visits: usize,
     /// The folder, once they are many: a name in it is found sooner than a whole path.
     opened: Option<OwnedFd>,
@@ -68,15 +70,24 @@ pub struct Target<'a> {
 impl<'a> Finder<'a> {
     /// `follow`: names may be links.
     pub fn new(folders: &'a Folders, follow: bool) -> Finder<'a> {
-        Finder { folders, follow, last: None, visits: 0, opened: None, path: Vec::new(), prefix: 0 }
+        Finder {
+            folders,
+            follow,
+            last: None,
+            device: None,
+            visits: 0,
+            opened: None,
+            path: Vec::new(),
+            prefix: 0,
+        }
     }
 
     /// The file with that number.
     pub fn target(&mut self, file: FileId) -> Target<'_> {
-        let folder = match &self.last {
-            Some(folder) if folder.number == file.folder => Arc::clone(folder),
-            _ => self.go_to(file.folder),
-        };
+        if self.last.as_ref().is_none_or(|folder| folder.number != file.folder) {
+            self.go_to(file.folder);
+        }
+        let folder = self.last.as_ref().expect("it was gone to");
         self.path.truncate(self.prefix);
         self.visits += 1;
         if self.visits == MANY {
@@ -96,18 +107,20 @@ impl<'a> Finder<'a> {
             path: &self.path,
             folder: self.opened.as_ref().map(|opened| (opened.as_fd(), name.len())),
             seen,
-            device: self.folders.device_of(seen.device),
+            device: match self.device {
+                Some((number, device)) if number == seen.device => device,
+                _ => self.device.insert((seen.device, self.folders.device_of(seen.device))).1,
+            },
             flags,
         }
     }
 
-    fn go_to(&mut self, number: u32) -> Arc<Folder> {
+    fn go_to(&mut self, number: u32) {
         let folder = self.folders.folder(number);
         self.path = folder.path();
         self.prefix = self.path.len();
         (self.visits, self.opened) = (0, None);
-        self.last = Some(Arc::clone(&folder));
-        folder
+        self.last = Some(folder);
     }
 
     /// The path of a file.

@@ -2,6 +2,7 @@
 //! disk holds up nobody else's files.
 
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tidegate::{BuildError, Builder, Clock, Pool};
@@ -18,6 +19,25 @@ pub struct Reader {
     pub pool: Pool,
     /// How many of them at a time.
     pub gauge: Gauge,
+    /// Batches that nobody has begun to read.
+    waiting: AtomicUsize,
+}
+
+impl Reader {
+    /// Nothing waits for it.
+    pub fn is_hungry(&self) -> bool {
+        self.waiting.load(Relaxed) == 0
+    }
+
+    /// Before a batch is handed over.
+    pub fn is_to_have_one_more(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// When it is begun with.
+    pub fn has_taken_one(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+    }
 }
 
 /// All of them. A pool is started when the first file on its device turns up.
@@ -74,7 +94,7 @@ impl Readers {
         let Setting { threads, fixed, most, ref clock, builder } = self.setting;
         let gauge = Gauge::new(threads, fixed, most);
         let pool = builder(name).workers(gauge.workers()).clock(clock.clone()).build()?;
-        Ok(Reader { pool, gauge })
+        Ok(Reader { pool, gauge, waiting: AtomicUsize::new(0) })
     }
 
     /// Those that there are by now.

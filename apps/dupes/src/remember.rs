@@ -18,7 +18,7 @@ use crate::memory::{Known, Learned, Memory};
 use crate::mounts;
 use crate::read::Unread;
 use crate::stop::Stop;
-use crate::store::recall::{ByName, Readers, RecordedFile};
+use crate::store::recall::{ByName, Readers, Recorded, RecordedFile, RecordedFolder};
 use crate::store::rows::{CHANGED, FileRow, FolderRow};
 use crate::store::write::{Content, Record, Writer};
 use crate::walk::{End, Inside, Sink};
@@ -131,6 +131,8 @@ struct Open {
     now: Option<FolderRow>,
     /// Files that are recorded and were not found yet.
     files: ByName<RecordedFile>,
+    /// Folders that are recorded in it, until it was listed.
+    folders: ByName<RecordedFolder>,
     /// Entries that were found and are not to be recorded.
     ignored: u32,
     /// Folders that are recorded and are not there.
@@ -248,16 +250,11 @@ impl Remember {
         let mut open = Open { id, is_new: id >= self.setting.first_new, ..Open::default() };
         let mut was_removed = false;
         if !open.is_new {
-            let known = self
-                .setting
-                .readers
-                .folder(id)
-                .and_then(|known| Ok((known, self.setting.readers.files(id)?)));
-            match known {
-                Ok((known, files)) => {
-                    open.row = known.map(|(row, _)| row);
-                    was_removed = known.is_some_and(|(_, removed)| removed);
-                    open.files = files;
+            match self.setting.readers.folder(id) {
+                Ok(Recorded { row, files, folders }) => {
+                    open.row = row.map(|(row, _)| row);
+                    was_removed = row.is_some_and(|(_, removed)| removed);
+                    (open.files, open.folders) = (files, folders);
                 }
                 Err(error) => self.fail(error),
             }
@@ -517,14 +514,7 @@ impl Sink for Remember {
 
     fn listed(&self, folder: &Arc<Folder>, inside: Inside<'_>) {
         let mut open = self.open(folder);
-        let known = match open.is_new {
-            true => Ok(ByName::default()),
-            false => self.setting.readers.folders(open.id),
-        };
-        let mut known = known.unwrap_or_else(|error| {
-            self.fail(error);
-            ByName::default()
-        });
+        let mut known = std::mem::take(&mut open.folders);
         let mut left_out = inside.left_out;
         let ids: Vec<(u32, i64)> = inside
             .folders

@@ -66,7 +66,8 @@ pub fn sets(
     let algorithm = store.algorithm().map_err(failed)?.unwrap_or_default();
     let mut report = Report {
         connection: store.connection(),
-        paths: Paths::new(store.connection(), root_paths(store).map_err(failed)?),
+        paths: Paths::new(store.connection(), root_paths(store).map_err(failed)?)
+            .map_err(io::Error::other)?,
         online,
         sharing: Sharing::default(),
         devices: HashMap::new(),
@@ -79,7 +80,7 @@ pub fn sets(
 
 struct Report<'a> {
     connection: &'a Connection,
-    paths: Paths<'a>,
+    paths: Paths,
     /// Of each root.
     online: HashMap<i64, bool>,
     sharing: Sharing,
@@ -167,8 +168,7 @@ impl Report<'_> {
         if kin.names.len() < 2 {
             return Ok(());
         }
-        let found = self.set(kin).map_err(io::Error::other)?;
-        let Some((set, places)) = found else { return Ok(()) };
+        let Some((set, places)) = self.set(kin) else { return Ok(()) };
         // Of those that are offline none can go, and on none is counted.
         let online = set.files.iter().filter(|file| !file.reference).count() as u64;
         let redundant = online.saturating_sub(1);
@@ -180,14 +180,14 @@ impl Report<'_> {
     }
 
     /// None if all of its names lead to one file, or to files that nobody can reach.
-    fn set(&mut self, kin: &Kin) -> rusqlite::Result<Option<(Set, Vec<Place>)>> {
+    fn set(&mut self, kin: &Kin) -> Option<(Set, Vec<Place>)> {
         let mut inodes: HashMap<(u64, u64), Inode> = HashMap::with_capacity(kin.names.len());
         for Name { folder, name, device, inode, blocks, links } in &kin.names {
-            let known = self.paths.known(*folder)?;
+            // What hangs in the air is for `verify`.
+            let Some((place, known)) = self.paths.known(*folder) else { continue };
             let device = device.or(known.device).unwrap_or(0);
             let online = self.online.get(&known.root) == Some(&true);
-            let mut path = Vec::with_capacity(known.path.len() + 1 + name.len());
-            path.extend_from_slice(&known.path);
+            let mut path = self.paths.path(place, name.len() + 1);
             join(&mut path, name);
             let (blocks, links) = (*blocks, *links);
             let new = || Inode { device, blocks, links, names: Vec::new(), online: false };
@@ -197,7 +197,7 @@ impl Report<'_> {
         }
         let mut inodes: Vec<Inode> = inodes.into_values().collect();
         if inodes.len() < 2 || !inodes.iter().any(|inode| inode.online) {
-            return Ok(None);
+            return None;
         }
         inodes.iter_mut().for_each(|inode| inode.names.sort_unstable());
         inodes.sort_unstable_by(|one, other| one.names.cmp(&other.names));
@@ -222,7 +222,7 @@ impl Report<'_> {
             files,
             reclaimable,
         };
-        Ok(Some((set, places)))
+        Some((set, places))
     }
 }
 
@@ -269,63 +269,86 @@ fn root_paths(store: &Store) -> Result<HashMap<i64, Vec<u8>>, crate::store::Erro
     Ok(roots.map(|root| (root.id, root.path.into_os_string().into_vec())).collect())
 }
 
-/// Puts the paths of folders together.
-struct Paths<'a> {
-    connection: &'a Connection,
+/// All folders, to put paths together: about 40 bytes each, and its name. One question for all of them: one for
+/// each would be most of a report.
+struct Paths {
     roots: HashMap<i64, Vec<u8>>,
-    known: HashMap<i64, Known>,
+    /// Rising.
+    ids: Vec<i64>,
+    folders: Vec<Known>,
+    names: Vec<u8>,
 }
 
 /// Of a folder.
+#[derive(Clone, Copy)]
 struct Known {
-    path: Vec<u8>,
+    /// Its place in the table; of a root, its own.
+    parent: u32,
     root: i64,
     device: Option<u64>,
+    /// Where its name ends.
+    name_end: u32,
 }
 
-/// So many are kept: those of one set mostly lie together.
-const KEPT: usize = 10_000;
-
-impl<'a> Paths<'a> {
-    fn new(connection: &'a Connection, roots: HashMap<i64, Vec<u8>>) -> Paths<'a> {
-        Paths { connection, roots, known: HashMap::new() }
-    }
-
-    fn of(&mut self, folder: i64) -> rusqlite::Result<Vec<u8>> {
-        Ok(self.known(folder)?.path.clone())
-    }
-
-    fn known(&mut self, folder: i64) -> rusqlite::Result<&Known> {
-        if !self.known.contains_key(&folder) {
-            if self.known.len() >= KEPT {
-                self.known.clear();
-            }
-            let found = self.look_up(folder)?;
-            self.known.insert(folder, found);
+impl Paths {
+    fn new(connection: &Connection, roots: HashMap<i64, Vec<u8>>) -> rusqlite::Result<Paths> {
+        let mut paths = Paths { roots, ids: Vec::new(), folders: Vec::new(), names: Vec::new() };
+        let sql = "SELECT id, parent, root, device, name FROM folders ORDER BY id";
+        let mut statement = connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let place = paths.ids.len() as u32;
+            // What lies in another folder has a higher number; what hangs in the air is for `verify`.
+            let parent = row.get::<_, Option<i64>>(1)?.and_then(|parent| paths.place(parent));
+            paths.names.extend_from_slice(row.get_ref(4)?.as_blob()?);
+            paths.ids.push(row.get(0)?);
+            paths.folders.push(Known {
+                parent: parent.unwrap_or(place),
+                root: row.get(2)?,
+                device: row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned),
+                name_end: u32::try_from(paths.names.len()).unwrap_or(u32::MAX),
+            });
         }
-        Ok(&self.known[&folder])
+        Ok(paths)
     }
 
-    fn look_up(&self, folder: i64) -> rusqlite::Result<Known> {
-        let sql = "SELECT parent, name, root, device FROM folders WHERE id = ?1";
-        let mut statement = self.connection.prepare_cached(sql)?;
-        let (mut names, mut at, mut device) = (Vec::new(), folder, None);
-        let root = loop {
-            let row = |row: &Row<'_>| {
-                let name = row.get_ref(1)?.as_blob()?.to_vec();
-                Ok((row.get::<_, Option<i64>>(0)?, name, row.get(2)?, row.get(3)?))
-            };
-            let (parent, name, root, on) = statement.query_row([at], row)?;
-            if at == folder {
-                device = on;
+    fn place(&self, id: i64) -> Option<u32> {
+        self.ids.binary_search(&id).ok().map(|place| place as u32)
+    }
+
+    fn known(&self, id: i64) -> Option<(u32, Known)> {
+        self.place(id).map(|place| (place, self.folders[place as usize]))
+    }
+
+    fn of(&self, id: i64) -> Vec<u8> {
+        self.place(id).map_or(Vec::new(), |place| self.path(place, 0))
+    }
+
+    /// With room for more bytes behind it.
+    fn path(&self, place: u32, more: usize) -> Vec<u8> {
+        let mut above = vec![place];
+        loop {
+            let last = above[above.len() - 1];
+            let parent = self.folders[last as usize].parent;
+            if parent == last {
+                break;
             }
-            let Some(parent) = parent else { break root };
-            names.push(name);
-            at = parent;
-        };
-        let mut path = self.roots.get(&root).cloned().unwrap_or_default();
-        names.iter().rev().for_each(|name| join(&mut path, name));
-        Ok(Known { path, root, device: device.map(i64::cast_unsigned) })
+            above.push(parent);
+        }
+        let root =
+            self.roots.get(&self.folders[place as usize].root).map_or(&[][..], Vec::as_slice);
+        let names = || above.iter().rev().skip(1).map(|place| self.name(*place));
+        let mut path = Vec::with_capacity(
+            root.len() + names().map(|name| name.len() + 1).sum::<usize>() + more,
+        );
+        path.extend_from_slice(root);
+        names().for_each(|name| join(&mut path, name));
+        path
+    }
+
+    fn name(&self, place: u32) -> &[u8] {
+        let end = |place: u32| self.folders[place as usize].name_end as usize;
+        &self.names[place.checked_sub(1).map_or(0, end)..end(place)]
     }
 }
 

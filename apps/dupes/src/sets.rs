@@ -1,18 +1,21 @@
 //! From files that are equal to a listing: one file for each inode, what is to be listed, in a
 //! stable order.
 
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+
+use tidegate::{Pool, Shutdown};
 
 use crate::class::Kin;
 use crate::digest::{Digest, Verified};
 use crate::folders::{FileId, Folder, join};
 use crate::listing::{Entry, Set, Totals};
+use crate::locking::lock;
 use crate::options::Options;
 use crate::output::Printer;
 use crate::sharing::Sharing;
@@ -46,10 +49,14 @@ pub struct Sets {
     ranks: Vec<u32>,
     kin: Vec<(u64, Kin)>,
     names: HashMap<FileId, Vec<FileId>>,
-    sharing: RefCell<Sharing>,
+    sharing: Mutex<Sharing>,
     rules: Rules,
     totals: Totals,
+    threads: NonZeroUsize,
 }
+
+/// Sets that are put together at a time: some ms of work.
+const PORTION: usize = 1_024;
 
 /// What is listed.
 #[derive(Debug)]
@@ -89,9 +96,13 @@ impl Sets {
         let mut sets = Sets {
             ranks: ranks(&folders),
             totals: totals(tally, further),
+            threads: options
+                .threads
+                .or(std::thread::available_parallelism().ok())
+                .unwrap_or(NonZeroUsize::MIN),
             names: of,
             kin: Vec::new(),
-            sharing: RefCell::default(),
+            sharing: Mutex::default(),
             folders,
             rules,
         };
@@ -143,26 +154,34 @@ impl Sets {
         (self.ranks[file.folder as usize], folder.file_name(file.entry))
     }
 
-    /// Prints all that is to be listed. Stops between two sets if it is to.
+    /// Prints all that is to be listed. Stops between two sets if it is to. Others put the next sets together
+    /// meanwhile: that is about as much work.
     pub fn print(&self, printer: &mut dyn Printer, stop: &Stop) -> io::Result<Totals> {
-        let mut totals = self.totals;
-        for (size, kin) in &self.kin {
-            if stop.is_asked() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            let set = self.set(*size, kin, printer.counts_bytes());
-            let Some((set, copies)) = set else { continue };
-            if self.rules.copies.contains(&copies) {
-                let redundant = redundant(&set);
-                totals.sets += 1;
-                totals.redundant_files += redundant;
-                totals.redundant_bytes += redundant * size;
-                totals.reclaimable_bytes += set.reclaimable;
-                printer.set(&set)?;
-            }
+        let (mut totals, counts_bytes) = (self.totals, printer.counts_bytes());
+        let listed = |kin: &[(u64, Kin)]| self.listed(kin, counts_bytes);
+        if self.kin.len() <= PORTION {
+            print_some(&listed(&self.kin), printer, stop, &mut totals)?;
+        } else {
+            let pool = Pool::builder("sets").workers(self.threads.get()).queue(self.threads.get());
+            let pool = pool.build().map_err(io::Error::other)?;
+            let printed = pool.scope(|scope| {
+                let mut portions = scope.map(self.kin.chunks(PORTION), listed);
+                portions.try_for_each(|portion| {
+                    let sets = portion.map_err(|error| io::Error::other(error.to_string()))?;
+                    print_some(&sets, printer, stop, &mut totals)
+                })
+            });
+            pool.shutdown(Shutdown::light()).expect("this thread is no worker of it");
+            printed?;
         }
         printer.end(&totals)?;
         Ok(totals)
+    }
+
+    /// Of these, what is to be listed.
+    fn listed(&self, kin: &[(u64, Kin)], counts_bytes: bool) -> Vec<Set> {
+        let sets = kin.iter().filter_map(|(size, kin)| self.set(*size, kin, counts_bytes));
+        sets.filter(|(_, copies)| self.rules.copies.contains(copies)).map(|(set, _)| set).collect()
     }
 
     /// As it is listed, and how many copies it counts for; None if nothing in it is to be.
@@ -239,7 +258,7 @@ impl Sets {
         if stays {
             return 0;
         }
-        self.sharing.borrow_mut().own(&self.path(first), seen.device, seen.blocks * 512)
+        lock(&self.sharing).own(&self.path(first), seen.device, seen.blocks * 512)
     }
 
     /// How many of its links we know. Where case does not count a file may be given in several: that is
@@ -303,6 +322,26 @@ impl Sets {
 /// In lower case, as far as it is text.
 fn lower(name: &[u8]) -> Vec<u8> {
     String::from_utf8(name.to_vec()).map_or(name.to_vec(), |name| name.to_lowercase().into_bytes())
+}
+
+fn print_some(
+    sets: &[Set],
+    printer: &mut dyn Printer,
+    stop: &Stop,
+    totals: &mut Totals,
+) -> io::Result<()> {
+    for set in sets {
+        if stop.is_asked() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let redundant = redundant(set);
+        totals.sets += 1;
+        totals.redundant_files += redundant;
+        totals.redundant_bytes += redundant * set.size;
+        totals.reclaimable_bytes += set.reclaimable;
+        printer.set(set)?;
+    }
+    Ok(())
 }
 
 /// How many files of a set could go: all but one, and none that is only compared with.

@@ -231,7 +231,7 @@ impl Walk {
                 if counts && self.filter.is_size(folders::size(&stat)) {
                     self.add(&mut found, name, &stat, look(OFlags::NOFOLLOW).is_ok_and(is_link));
                 }
-                folder.fill(found);
+                self.fill(&folder, found);
                 return Some(folder);
             }
             _ => self.problem(path.to_vec(), Kind::Special),
@@ -376,14 +376,20 @@ impl Walk {
     }
 
     fn add(&self, found: &mut Found, name: &[u8], stat: &Stat, is_link: bool) {
-        Tally::add(&self.tally.files, 1);
-        Tally::add(&self.tally.bytes, folders::size(stat));
-        found.add(name, stat, self.folders.device(stat.st_dev), is_link);
+        let device = found.device(stat.st_dev, |device| self.folders.device(device));
+        found.add(name, stat, device, is_link);
+    }
+
+    /// Counts them together: each by itself would be one more thing that all threads write to.
+    fn fill(&self, folder: &Folder, found: Found) {
+        Tally::add(&self.tally.files, found.len() as u64);
+        Tally::add(&self.tally.bytes, found.bytes());
+        folder.fill(found);
     }
 
     fn pass_on(&self, folder: &Arc<Folder>, found: Found) {
         let some = !found.is_empty();
-        folder.fill(found);
+        self.fill(folder, found);
         if some {
             self.sink.files(std::slice::from_ref(folder));
         }

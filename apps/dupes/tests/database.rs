@@ -132,7 +132,8 @@ fn a_database_of_somebody_else_is_not_believed() {
     let bench = scanned();
     let before = fs::read(bench.database()).unwrap();
     chown(bench.database(), Some(65_534), Some(65_534)).unwrap();
-    for verb in [&["status"][..], &["report", "files"], &["scan"], &["verify", "--repair", "--yes"]] {
+    for verb in [&["status"][..], &["report", "files"], &["scan"], &["verify", "--repair", "--yes"]]
+    {
         let output = bench.dupes(verb);
         assert_eq!(output.status.code(), Some(2), "{verb:?}: {output:?}");
         assert!(stderr(&output).contains("another user"), "{verb:?}: {output:?}");
@@ -253,7 +254,10 @@ fn an_inode_that_is_given_again_is_another_file() {
     let file = fs::File::options().write(true).open(bench.path("b")).unwrap();
     file.set_modified(before.modified().unwrap()).unwrap();
     let now = fs::metadata(bench.path("b")).unwrap();
-    assert_eq!((now.ino(), now.len(), now.mtime_nsec()), (before.ino(), before.len(), before.mtime_nsec()));
+    assert_eq!(
+        (now.ino(), now.len(), now.mtime_nsec()),
+        (before.ino(), before.len(), before.mtime_nsec())
+    );
     assert_eq!(number(&bench.scan(&[]), "changed"), 1);
     is_as_fresh(&bench);
 }
@@ -275,7 +279,9 @@ fn writers_that_race_with_scans_leave_nothing_wrong() {
             scope.spawn(move || {
                 let mut n = writer;
                 while !over.load(Relaxed) {
-                    n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    n = n
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
                     let pick = |shift: usize| (n >> shift) % 200;
                     let (one, other) = (pick(20), pick(33));
                     let path = |n: usize| bench.path(&format!("{}/{n}", n % 10));
@@ -285,8 +291,11 @@ fn writers_that_race_with_scans_leave_nothing_wrong() {
                         2 => fs::remove_file(path(one)),
                         3 => fs::rename(path(one), path(other)),
                         4 => fs::hard_link(path(one), path(other)),
-                        _ => fs::rename(bench.path(&format!("{}", one % 10)), bench.path(&format!("moved-{}", one % 10)))
-                            .and_then(|()| fs::create_dir(bench.path(&format!("{}", one % 10)))),
+                        _ => fs::rename(
+                            bench.path(&format!("{}", one % 10)),
+                            bench.path(&format!("moved-{}", one % 10)),
+                        )
+                        .and_then(|()| fs::create_dir(bench.path(&format!("{}", one % 10)))),
                     };
                 }
             });

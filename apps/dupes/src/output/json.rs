@@ -130,6 +130,13 @@ fn write_path(out: &mut impl Write, path: &[u8]) -> io::Result<()> {
 /// JSON asks for escapes below U+0020 only. The other characters that a terminal could obey are
 /// escaped too: they are all of the basic plane, and no parser minds.
 fn write_string(out: &mut impl Write, text: &str) -> io::Result<()> {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if text.bytes().all(is_plain) {
+        // Most names.
+        out.write_all(b"\"")?;
+        out.write_all(text.as_bytes())?;
+        return out.write_all(b"\"");
+    }
     if !text.contains(is_hostile) {
         return Ok(serde_json::to_writer(out, text)?);
     }

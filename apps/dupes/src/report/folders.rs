@@ -74,18 +74,18 @@ fn look(
     drop(contents);
     let alike = find(&trees, likeness);
     drop(trees);
-    let mut paths = Paths::new(connection, roots);
+    let paths = Paths::new(connection, roots)?;
     let mut report =
         Report { alike, ids: HashMap::new(), paths: HashMap::new(), files: HashMap::new() };
     for folder in report.told_folders() {
-        report.paths.insert(folder, paths.of(ids[folder as usize])?);
+        report.paths.insert(folder, paths.of(ids[folder as usize]));
         report.ids.insert(folder, ids[folder as usize]);
     }
     let told = report.told_files();
     let mut number = 0;
     each_file(connection, &numbers, |folder, name, _| {
         if told.contains(&number) {
-            let mut path = paths.of(ids[folder as usize])?;
+            let mut path = paths.of(ids[folder as usize]);
             crate::folders::join(&mut path, name);
             report.files.insert(number, path);
         }

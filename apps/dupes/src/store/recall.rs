@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::rows::{COLUMNS, FileRow, FolderRow};
+use super::rows::{FILES, FileRow, FolderRow};
 use super::{Store, connect};
 
 /// Connections that read.
@@ -37,51 +37,57 @@ pub struct RecordedFolder {
 /// By name.
 pub type ByName<T> = HashMap<Box<[u8]>, T>;
 
+/// What is in the database of a folder and of what lies in it.
+#[derive(Debug, Default)]
+pub struct Recorded {
+    /// The folder itself, and whether it was gone; None if it is not there.
+    pub row: Option<(FolderRow, bool)>,
+    /// Its files.
+    pub files: ByName<RecordedFile>,
+    /// The folders in it.
+    pub folders: ByName<RecordedFolder>,
+}
+
+const FOLDER: &str = "SELECT device, left_out, error, removed FROM folders WHERE id = ?1";
+const FOLDERS: &str = "SELECT name, id, removed FROM folders WHERE parent = ?1";
+
+fn ask(connection: &Connection, id: i64) -> rusqlite::Result<Recorded> {
+    let is_removed =
+        |row: &Row<'_>, at: usize| row.get::<_, Option<i64>>(at).map(|removed| removed.is_some());
+    let folder = |row: &Row<'_>| {
+        let device = row.get::<_, Option<i64>>(0)?.map(i64::cast_unsigned);
+        let folder = FolderRow { device, left_out: row.get(1)?, error: row.get(2)? };
+        Ok((folder, is_removed(row, 3)?))
+    };
+    let row = connection.prepare_cached(FOLDER)?.query_row([id], folder).optional()?;
+    let file = |row: &Row<'_>| {
+        let name = row.get_ref(0)?.as_blob()?.into();
+        Ok((name, RecordedFile { row: FileRow::read(row, 2)?, removed: is_removed(row, 1)? }))
+    };
+    let mut files = connection.prepare_cached(FILES)?;
+    let files = files.query_map([id], file)?.collect::<rusqlite::Result<_>>()?;
+    let below = |row: &Row<'_>| {
+        let name = row.get_ref(0)?.as_blob()?.into();
+        Ok((name, RecordedFolder { id: row.get(1)?, removed: is_removed(row, 2)? }))
+    };
+    let mut folders = connection.prepare_cached(FOLDERS)?;
+    let folders = folders.query_map([id], below)?.collect::<rusqlite::Result<_>>()?;
+    Ok(Recorded { row, files, folders })
+}
+
 impl Readers {
     /// Of a database that is open.
     pub fn new(store: &Store) -> Readers {
         Readers { path: store.path().to_owned(), idle: Mutex::default() }
     }
 
-    /// The files of a folder.
-    pub fn files(&self, folder: i64) -> rusqlite::Result<ByName<RecordedFile>> {
-        let sql = const_format_files();
+    /// What is recorded of a folder, as of one moment: locks are taken once for all of it.
+    pub fn folder(&self, id: i64) -> rusqlite::Result<Recorded> {
         self.with(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map([folder], |row| {
-                let name = row.get_ref(0)?.as_blob()?.into();
-                let removed = row.get::<_, Option<i64>>(1)?.is_some();
-                Ok((name, RecordedFile { row: FileRow::read(row, 2)?, removed }))
-            })?;
-            rows.collect()
-        })
-    }
-
-    /// The folders in a folder.
-    pub fn folders(&self, parent: i64) -> rusqlite::Result<ByName<RecordedFolder>> {
-        self.with(|connection| {
-            let sql = "SELECT name, id, removed FROM folders WHERE parent = ?1";
-            let mut statement = connection.prepare_cached(sql)?;
-            let rows = statement.query_map([parent], |row| {
-                let name = row.get_ref(0)?.as_blob()?.into();
-                let removed = row.get::<_, Option<i64>>(2)?.is_some();
-                Ok((name, RecordedFolder { id: row.get(1)?, removed }))
-            })?;
-            rows.collect()
-        })
-    }
-
-    /// A folder itself, and whether it was gone; None if it is not there.
-    pub fn folder(&self, id: i64) -> rusqlite::Result<Option<(FolderRow, bool)>> {
-        self.with(|connection| {
-            let sql = "SELECT device, left_out, error, removed FROM folders WHERE id = ?1";
-            let mut statement = connection.prepare_cached(sql)?;
-            let read = |row: &rusqlite::Row<'_>| {
-                let device = row.get::<_, Option<i64>>(0)?.map(i64::cast_unsigned);
-                let folder = FolderRow { device, left_out: row.get(1)?, error: row.get(2)? };
-                Ok((folder, row.get::<_, Option<i64>>(3)?.is_some()))
-            };
-            statement.query_row(params![id], read).optional()
+            connection.prepare_cached("BEGIN")?.execute([])?;
+            let recorded = ask(connection, id);
+            connection.prepare_cached("COMMIT")?.execute([])?;
+            recorded
         })
     }
 
@@ -116,8 +122,4 @@ impl Readers {
         idle().push(connection);
         Ok(result)
     }
-}
-
-fn const_format_files() -> String {
-    format!("SELECT name, removed, {COLUMNS} FROM files WHERE folder = ?1")
 }

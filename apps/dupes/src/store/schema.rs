@@ -163,7 +163,10 @@ mod tests {
             // What an attempt has left that did not come to its end.
             fs::write(backup(&path), "half of a copy").unwrap();
             let store = Store::open(&path).unwrap();
-            assert_eq!((version(store.connection()), rows(store.connection())), (VERSION, before.clone()));
+            assert_eq!(
+                (version(store.connection()), rows(store.connection())),
+                (VERSION, before.clone())
+            );
             store.make_indexes().unwrap();
             let copy = Connection::open(backup(&path)).unwrap();
             assert_eq!((version(&copy), rows(&copy)), (older as i32, before));
