@@ -100,13 +100,16 @@ impl Gauge {
     }
 }
 
-/// How many workers keep `cores` busy if each is blocked for that share of its time. At most twice as many
-/// as now: one that has waited for another says little of the disk. Fewer than now only if they are far
-/// too many: a burst from memory says little of what comes next.
+/// Who is blocked for a good part of the time waits for the disk, and a disk that is asked for more at a time
+/// gives more: twice as many, step by step. Half as many when next to nobody is blocked: a burst from memory
+/// says little of what comes next, and too many from memory do no harm for a while.
 fn wanted(now: usize, cores: usize, most: usize, blocked: f64) -> usize {
-    let running = (1.0 - blocked).max(1.0 / 1024.0);
-    let wanted = ((cores as f64 / running) as usize).clamp(cores, most.max(cores));
-    if wanted > now || wanted * 4 <= now { wanted.min(now * 2) } else { now }
+    let wanted = match blocked {
+        0.25.. => now * 2,
+        ..0.05 => now / 2,
+        _ => now,
+    };
+    wanted.clamp(cores, most.max(cores))
 }
 
 thread_local! {
@@ -145,16 +148,14 @@ mod tests {
         let rows = [
             // now, cores, blocked → wanted
             (2, 2, 0.0, 2),
-            (2, 2, 0.3, 2),
-            (2, 2, 0.5, 4),
-            (2, 2, 0.75, 4),
-            (4, 2, 0.75, 8),
+            (2, 2, 0.2, 2),
+            (2, 2, 0.25, 4),
             (2, 2, 1.0, 4),
-            (16, 2, 1.0, MOST),
-            (31, 2, 1.0, MOST),
-            (19, 2, 0.5, 4),
-            (8, 2, 0.5, 8),
-            (8, 2, 0.0, 2),
+            (19, 2, 0.5, MOST),
+            (MOST, 2, 1.0, MOST),
+            (MOST, 2, 0.1, MOST),
+            (MOST, 2, 0.0, MOST / 2),
+            (3, 2, 0.0, 2),
             (64, 64, 0.9, 64),
         ];
         assert_eq!(wanted(4, 2, 5, 1.0), 5);
