@@ -22,7 +22,7 @@ const CLAUSES: &[&str] = &[
 ];
 const HAZARDS: std::ops::RangeInclusive<u32> = 1..=88;
 /// The rows of `docs/contract-dupes.md`: a letter, and how many there are.
-const OF_DUPES: &[(&str, u32)] = &[("F", 23), ("M", 11), ("H", 25)];
+const OF_DUPES: &[(&str, u32)] = &[("F", 23), ("M", 17), ("H", 28)];
 
 const BANNED_TYPES: &[&str] = &["Inner", "Shared", "Manager"];
 const LONGEST_FILE: usize = 700;
@@ -585,7 +585,7 @@ fn each_check_can_fail() {
     let spoiled = |from: &str, to: &str| promises_of_dupes(&with(dupes, from, to)).complaints;
     complains(spoiled("| F3 |", "| F2 |"), "F3 is missing");
     complains(spoiled("| F3 |", "| F2 |"), "F2: twice");
-    complains(spoiled("| H25 |", "| H26 |"), "H26 is not counted");
+    complains(spoiled("| H28 |", "| H29 |"), "H29 is not counted");
     complains(spoiled("`candidates_are_few`", "`candidates_were_few`"), "no test candidates_were");
     complains(spoiled("`src/io.rs`", "`src/stop.rs`"), "no test as_many_as_keep");
     complains(spoiled("`src/io.rs`", "`src/oi.rs`"), "no file src/oi.rs");
