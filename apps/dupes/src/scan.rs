@@ -125,13 +125,15 @@ pub fn root(store: &Store, path: &Path, words: &[String]) -> Result<Root, Box<dy
 /// A file belongs to one root.
 fn apart(store: &Store, path: &Path) -> Result<(), Box<dyn Error>> {
     for other in store.roots()? {
-        let shown = escaped(other.path.as_os_str().as_bytes()).to_string();
+        let [this, shown] = [path, &other.path].map(|path| escaped(path.as_os_str().as_bytes()));
         if path.starts_with(&other.path) {
-            return Err(format!("it lies below the root {shown}, and is scanned with that").into());
+            return Err(
+                format!("{this} lies below the root {shown}, and is scanned with that").into()
+            );
         }
         if other.path.starts_with(path) {
             return Err(format!(
-                "the root {shown} lies below it: `dupes roots remove` that first, or scan what is beside it"
+                "the root {shown} lies below {this}: `dupes roots remove` that first, or scan what is beside it"
             )
             .into());
         }

@@ -222,6 +222,17 @@ impl Store {
         self.wrap(self.connection.execute(sql, params![name, value]).map(drop))
     }
 
+    /// What `f` writes is there if it succeeds, and else nothing of it.
+    pub fn all_or_nothing<T>(
+        &self,
+        f: impl FnOnce() -> Result<T, Box<dyn std::error::Error>>,
+    ) -> Result<T, Box<dyn std::error::Error>> {
+        let transaction = self.wrap(self.connection.unchecked_transaction())?;
+        let done = f()?;
+        self.wrap(transaction.commit())?;
+        Ok(done)
+    }
+
     /// The hash function of all hashes in it. Another one than there was: none of them holds any more.
     pub fn use_algorithm(&self, algorithm: Option<Algorithm>) -> Result<Algorithm, Error> {
         let stored = self.algorithm()?;

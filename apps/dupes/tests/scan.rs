@@ -339,6 +339,24 @@ fn there_is_none_before_the_first_scan() {
 }
 
 #[test]
+fn a_mistake_in_one_path_registers_none() {
+    let bench = Bench::new();
+    bench.write("a/in/file", "x");
+    let [tree, a, inside] = [bench.tree(), bench.path("a"), bench.path("a/in")];
+    let [tree, a, inside] = [&tree, &a, &inside].map(|path| path.to_str().unwrap());
+    let missing = format!("{tree}/missing");
+    for (paths, why) in [([a, missing.as_str()], "can't look there"), ([inside, a], "lies below")] {
+        let output = bench.dupes(&["scan", paths[0], paths[1]]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(why) && stderr(&output).contains(paths[1]), "{output:?}");
+        let listed = bench.dupes(&["roots", "list", "--json"]);
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        assert_eq!(listed["roots"].as_array().map(Vec::len), Some(0), "{listed}");
+    }
+    assert_eq!(bench.dupes(&["scan", a]).status.code(), Some(0));
+}
+
+#[test]
 fn one_writes_at_a_time_and_the_other_is_told_who() {
     let bench = Bench::new();
     let store = Store::open_or_make(&bench.database()).unwrap();

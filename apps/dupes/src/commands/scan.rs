@@ -24,19 +24,11 @@ pub(super) fn scan(mut asked: Asked) -> Result<Exit, Box<dyn Error>> {
     if let Some(exit) = keeps_hashes(&store, &mut asked)? {
         return Ok(exit);
     }
-    let mut roots = Vec::new();
-    for path in &asked.paths {
-        let root = match mode {
-            Mode::Refresh => scan::known_root(&store, path)?,
-            _ => roots::root(&store, path, &asked.words)?,
-        };
-        if !roots.contains(&root) {
-            roots.push(root);
-        }
-    }
-    if asked.paths.is_empty() {
-        roots = store.roots()?;
-    }
+    let roots = match asked.paths.is_empty() {
+        true => store.roots()?,
+        // A mistake in one of them leaves none behind.
+        false => store.all_or_nothing(|| asked_roots(&store, &asked))?,
+    };
     if roots.is_empty() {
         return Err("no root is registered yet: dupes scan PATH".into());
     }
@@ -60,6 +52,20 @@ pub(super) fn scan(mut asked: Asked) -> Result<Exit, Box<dyn Error>> {
         }
     }
     Ok(exit)
+}
+
+fn asked_roots(store: &Store, asked: &Asked) -> Result<Vec<Root>, Box<dyn Error>> {
+    let mut roots = Vec::new();
+    for path in &asked.paths {
+        let root = match asked.request.mode {
+            Mode::Refresh => scan::known_root(store, path)?,
+            _ => roots::root(store, path, &asked.words)?,
+        };
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    Ok(roots)
 }
 
 /// Another hash makes those that are stored void, also of what is gone or offline. How to end if nobody wants
