@@ -1,5 +1,5 @@
 //! How many workers pay for reading: as many as there are cores while everything is in memory, and
-//! more the more of their time they are blocked.
+//! twice as many, again and again, while they are blocked.
 //!
 //! The kernel's own word on a device is often wrong (a virtual disk calls itself a rotating one). So
 //! it is measured: what a thread neither spent on a core nor waiting for one, it was blocked.
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_keep_the_cores_busy() {
+    fn more_while_they_wait_for_the_disk_and_fewer_when_nobody_does() {
         let rows = [
             // now, cores, blocked → wanted
             (2, 2, 0.0, 2),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use support::in_time;
+use support::{can_inject, in_time};
 use tempfile::TempDir;
 
 /// One thread for everything, so that calls come in the same order each time.
@@ -72,18 +72,6 @@ fn run(tree: &Path, inject: &str) -> (Output, bool) {
     let output = in_time(&inject, move || command.output().unwrap());
     let log = String::from_utf8_lossy(&fs::read(log.path()).unwrap()).into_owned();
     (output, log.contains("(INJECTED)") || log.contains("--- SIGINT"))
-}
-
-/// False, with a line, where calls can't be made to fail.
-fn can_inject() -> bool {
-    let works = Command::new("strace")
-        .args(["-qq", "-o", "/dev/null", "-e", "inject=getppid:error=EIO", "true"])
-        .status()
-        .is_ok_and(|status| status.success());
-    if !works {
-        eprintln!("skipped: needs strace, and the right to trace");
-    }
-    works
 }
 
 /// Each time that the call is made in a run: 1st, 2nd, …

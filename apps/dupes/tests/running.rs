@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use scans::{Bench, number};
 use screen::{has, terminal, watch};
 use serde_json::Value;
-use support::{LIMIT, in_time, json, stderr};
+use support::{LIMIT, can_inject, in_time, json, stderr};
 
 /// Pairs of files: a scan reads all.
 const FILES: usize = 600;
@@ -31,18 +31,6 @@ const DELAY: &str = "inject=pread64:delay_enter=10ms";
 
 /// What is to happen to the first signal, once strace has gone.
 const WITHIN: Duration = Duration::from_secs(5);
-
-/// False, with a line, where calls can't be held up.
-fn can_hold() -> bool {
-    let works = Command::new("strace")
-        .args(["-qq", "-o", "/dev/null", "-e", "inject=getppid:error=EIO", "true"])
-        .status()
-        .is_ok_and(|status| status.success());
-    if !works {
-        eprintln!("skipped: needs strace, and the right to trace");
-    }
-    works
-}
 
 fn bench() -> Bench {
     let bench = Bench::new();
@@ -121,7 +109,7 @@ fn until_nothing_is_racy(bench: &Bench) {
 
 #[test]
 fn status_shows_a_scan_that_runs_and_one_that_was_killed() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();
@@ -175,7 +163,7 @@ fn status_shows_a_scan_that_runs_and_one_that_was_killed() {
 
 #[test]
 fn a_scan_that_is_stopped_is_seen_to_say_nothing() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();
@@ -195,7 +183,7 @@ fn a_scan_that_is_stopped_is_seen_to_say_nothing() {
 
 #[test]
 fn ctrl_c_keeps_what_was_found_and_the_next_scan_goes_on() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();
@@ -224,7 +212,7 @@ fn ctrl_c_keeps_what_was_found_and_the_next_scan_goes_on() {
 
 #[test]
 fn a_second_ctrl_c_ends_it_at_once_and_hurts_nothing() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();
@@ -242,7 +230,7 @@ fn a_second_ctrl_c_ends_it_at_once_and_hurts_nothing() {
 
 #[test]
 fn its_progress_is_shown_to_machines() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();
@@ -268,7 +256,7 @@ fn its_progress_is_shown_to_machines() {
 
 #[test]
 fn its_progress_is_a_line_on_a_terminal() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();
@@ -282,7 +270,7 @@ fn its_progress_is_a_line_on_a_terminal() {
 
 #[test]
 fn its_metrics_are_served() {
-    if !can_hold() {
+    if !can_inject() {
         return;
     }
     let bench = bench();

@@ -587,7 +587,7 @@ fn each_check_can_fail() {
     complains(spoiled("| F3 |", "| F2 |"), "F2: twice");
     complains(spoiled("| H28 |", "| H29 |"), "H29 is not counted");
     complains(spoiled("`candidates_are_few`", "`candidates_were_few`"), "no test candidates_were");
-    complains(spoiled("`src/io.rs`", "`src/stop.rs`"), "no test as_many_as_keep");
+    complains(spoiled("`src/io.rs`", "`src/stop.rs`"), "no test more_while_they_wait");
     complains(spoiled("`src/io.rs`", "`src/oi.rs`"), "no file src/oi.rs");
     complains(
         spoiled("`tests/scan.rs` `a_root_that_is_not_there_is_not_all_gone` |", "|"),

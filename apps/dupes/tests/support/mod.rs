@@ -47,6 +47,18 @@ pub(crate) fn dupes_with_signals() -> Command {
     command
 }
 
+/// False, with a line, where system calls can't be made to fail, or held up.
+pub(crate) fn can_inject() -> bool {
+    let works = Command::new("strace")
+        .args(["-qq", "-o", "/dev/null", "-e", "inject=getppid:error=EIO", "true"])
+        .status()
+        .is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("skipped: needs strace, and the right to trace");
+    }
+    works
+}
+
 const PART: &str = "DUPES_TEST_PART";
 
 /// Whether this process was started by [`Player::start`] to play this part.
