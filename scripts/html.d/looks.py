@@ -112,6 +112,13 @@ def an_offline_root_is_marked(browser, report):
     equal(len(paths(browser)), 1, "sets with a file that is offline")
     tags = browser.ask("[...document.querySelectorAll('#sets .tag')].map((tag) => tag.textContent)")
     equal(tags, ["offline"], "tags")
+    browser.type("#claims input", "/away")
+    folders = browser.ask("""[...document.querySelectorAll('#claims .path')].map((line) => line.textContent)""")
+    marked = [path for path in folders if path.endswith("offline")]
+    equal(len(marked), len([path for path in folders if "/away" in path]), "folders that are offline")
+    assert marked, "there is none"
+    won = browser.ask("[...document.querySelectorAll('#claims tbody td:first-child')].map((cell) => cell.textContent)")
+    equal(set(won), {"0 bytes"}, "what they win")
 
 
 # ------------------------------------------------------------ tables

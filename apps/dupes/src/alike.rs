@@ -1,13 +1,14 @@
 //! Which folders are duplicates: equal ones, similar ones, and those that another one holds.
 //!
 //! 1. Folders and files are put in *tree order*: a folder, its files, then the folders in it. So a
-//!    subtree is one range of files, and "is it below?" is one comparison.
+//!    subtree is one range of files, and "is it below?" is one comparison. Roots that are offline
+//!    come last: wherever the first one stays or stands for others, one that is online does.
 //! 2. From the last folder to the first, the parts of each are added up to a sum of 128 bits, with
 //!    random keys: equal sums are equal folders. The first of a set stands for the others: these,
 //!    and what is in them, are in no other claim.
 //! 3. A folder is held by another one if all of its contents are: the folders that have its rarest
 //!    content are tried, each climbing until it has all the rest. Largest first; one that is held
-//!    may go, so it holds nothing.
+//!    may go, so it holds nothing. One that only folders offline hold stays.
 //! 4. Pairs that may be similar are the folders that have a file in common, rarest first, and
 //!    those above them: with names, both parents together, as long as both have the same name; by
 //!    contents, either parent, as long as the other side is not too small. Topmost pairs are
@@ -16,6 +17,9 @@
 //! A claim is left out if one about folders above says as much or more: equal in equal; held in
 //! equal or held; similar in any of them. Equal in held or similar, or held in similar, says more,
 //! so it is told, but with a mark: `is_in_pair`.
+//!
+//! What is offline neither goes nor stays for others: a claim wins nothing by it, and one about
+//! nothing else is not told.
 //!
 //! Each claim is for itself. Two may win the same bytes, and who acts on two may lose the last
 //! copy: `a` goes because `b` holds it, and `b/x` because it is equal to `a/x`.
@@ -57,6 +61,7 @@ struct Limb {
     parent: u32,
     name: u32,
     is_known: bool,
+    is_online: bool,
 }
 
 /// What is known of a file.
@@ -68,8 +73,20 @@ pub struct Facts {
     pub mtime: i64,
     /// Bytes that come free if it goes.
     pub on_disk: u64,
-    /// Files with the same number are equal. None: no other file is equal to this one.
-    pub content: Option<u32>,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What is known of what is in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// No other file is equal to it.
+    #[default]
+    Unique,
+    /// It was not read, and others have its size: nobody knows.
+    Unread,
+    /// Files with the same number are equal.
+    Of(u32),
 }
 
 impl Trees {
@@ -80,8 +97,21 @@ impl Trees {
         let number = number(self.folders.len());
         assert!(parent.is_none_or(|parent| parent < number), "a folder comes after its parent");
         let name = self.name(name);
-        self.folders.push(Limb { parent: parent.unwrap_or(NONE), name, is_known });
+        let is_online = parent.is_none_or(|parent| self.folders[parent as usize].is_online);
+        self.folders.push(Limb { parent: parent.unwrap_or(NONE), name, is_known, is_online });
         number
+    }
+
+    /// The next folder, a root: nobody can look at it now, nor at what lies in it.
+    pub fn add_offline_root(&mut self, name: &[u8], is_known: bool) -> u32 {
+        let number = self.add_folder(None, name, is_known);
+        self.folders[number as usize].is_online = false;
+        number
+    }
+
+    /// Whether it can be looked at.
+    pub fn is_online(&self, folder: u32) -> bool {
+        self.folders[folder as usize].is_online
     }
 
     /// The next file.
@@ -91,6 +121,16 @@ impl Trees {
         let name = self.name(name);
         self.files.push((folder, name, facts));
         number
+    }
+
+    /// More is known of a file than when it was added.
+    pub fn know(&mut self, file: u32, content: Content) {
+        self.files[file as usize].2.content = content;
+    }
+
+    /// A folder that was added is not fully known.
+    pub fn doubt(&mut self, folder: u32) {
+        self.folders[folder as usize].is_known = false;
     }
 
     fn name(&mut self, name: &[u8]) -> u32 {
@@ -158,13 +198,13 @@ pub struct Alike {
 /// Folders whose subtrees are equal.
 #[derive(Debug)]
 pub struct ExactSet {
-    /// Two or more. The first one stays.
+    /// Two or more. The first one stays, and is online.
     pub folders: Vec<u32>,
     /// In each of them.
     pub files: u32,
     /// Of the files in each of them.
     pub bytes: u64,
-    /// Bytes on disk of all but the first.
+    /// Bytes on disk of all that are online, but for the first.
     pub winnings: u64,
     /// They lie in similar folders that are told, at the same place if names count, or in one
     /// that is held and the one that holds it.
@@ -182,10 +222,13 @@ pub struct PartialPair {
     pub shared: u32,
     /// Bytes in those.
     pub shared_bytes: u64,
-    /// Bytes on disk of those of the second folder.
+    /// Bytes on disk of those of the second folder; none if one of both is offline.
     pub winnings: u64,
     /// All others of each. Those that are in `other_content` count, but are no examples here.
     pub only: [Sample<u32>; 2],
+    /// Files of each of which nobody knows whether the other has them, since they were not read;
+    /// if names count, those that have the size of their namesake, and one of the two was not.
+    pub not_compared: [Sample<u32>; 2],
     /// Files with the same name, seen from the folders, and other content.
     pub other_content: Sample<[u32; 2]>,
     /// Files with the same name and content, and another time.
@@ -224,7 +267,7 @@ pub struct Containment {
     pub files: [u32; 2],
     /// Of the files in the one that may go.
     pub bytes: u64,
-    /// Bytes on disk of the one that may go.
+    /// Bytes on disk of the one that may go; none if one of both is offline.
     pub winnings: u64,
     /// They lie in similar folders that are told.
     pub is_in_pair: bool,

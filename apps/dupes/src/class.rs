@@ -49,6 +49,8 @@ pub struct Work<'a> {
     pub pool: &'a Pool,
     /// A hash that every set must have.
     pub hash: Option<Algorithm>,
+    /// Somebody asks for what was found; else whoever hears of hashes knows enough, and it takes no memory.
+    pub is_kept: bool,
     /// Where files are.
     pub folders: &'a Folders,
     /// Names may be links.
@@ -189,6 +191,10 @@ impl Class {
 
     fn hash(&self, kin: &mut Vec<Kin>, new: Vec<FileId>, work: &Work<'_>) {
         let algorithm = work.hash.unwrap_or_default();
+        if !work.is_kept {
+            self.digests(new, algorithm, work);
+            return;
+        }
         // Those that were compared so far need a hash as well: that of one of them.
         for kin in kin.iter_mut().filter(|kin| kin.digest.is_none()) {
             while let Some(first) = kin.files.first() {
@@ -346,6 +352,7 @@ mod tests {
             class.work(&Work {
                 pool: &pool,
                 hash,
+                is_kept: true,
                 folders: &self.folders,
                 follow: false,
                 stop: &Stop::new(),
@@ -428,6 +435,7 @@ mod tests {
             class.work(&Work {
                 pool: &pool,
                 hash,
+                is_kept: true,
                 folders: &bench.folders,
                 follow: false,
                 stop: &Stop::new(),

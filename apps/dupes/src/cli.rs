@@ -3,10 +3,12 @@
 mod args;
 mod check;
 pub mod config;
-mod dates;
+pub(crate) mod dates;
+mod fits;
 mod line;
 mod pages;
 mod patterns;
+mod safety;
 mod stdin;
 #[cfg(test)]
 mod tests;
@@ -15,26 +17,28 @@ mod values;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::BufRead;
-use std::ops::RangeInclusive;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::error::ErrorKind;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, Parser as _};
 
 use self::args::{
-    Args, Config, Counting, Database, FilterWords, Find, Misplaced, Refresh, Report, ReportWords,
-    Roots, Running, Verb,
+    ApplyWords, Args, Config, Counting, Database, FilterWords, Find, JournalWords, Misplaced,
+    Recovery, Refresh, Report, ReportWords, Roots, Running, Subject as SubjectWords, Verb,
 };
 pub use self::check::Checked;
 use self::config::{Effective, Environment, Wanted};
+use self::fits::{copies, format_fits, null_fits, roots, roots_suffice, sizes};
 use self::line::Line;
+use crate::act::deed::Action;
+use crate::act::facts::Aspect;
+use crate::act::recover::Way;
 use crate::alike::{By, Likeness};
-use crate::digest::Algorithm;
-use crate::escape::escaped;
 use crate::exit::Exit;
-use crate::options::{Filter, Format, Options, Root};
+use crate::journal;
+use crate::options::{Filter, Format, Options};
+use crate::plan::{Grain, Keep};
 use crate::remember::Mode;
 use crate::scan::Request;
 use crate::store;
@@ -62,6 +66,18 @@ pub enum Command {
     Purge(PathBuf, i64, Consent),
     /// Look whether the database is in order, and perhaps put it in order.
     Verify(PathBuf, Remedy, Consent),
+    /// Write down what is to be done.
+    Plan(Box<Subject>, PathBuf),
+    /// Do it, or say what would be done.
+    Apply(Box<Apply>),
+    /// Take it back: the last one, or this one.
+    Undo(PathBuf, Option<String>, Style),
+    /// Bring what was interrupted to an end.
+    Recover(PathBuf, Way, Style),
+    /// List what was done.
+    Log(PathBuf, Option<String>, Style),
+    /// Delete for good what was removed.
+    PurgeQuarantine(Box<PurgeQuarantine>),
     /// Say how things are.
     Status(PathBuf, Style),
     /// Say what is set, and by whom.
@@ -88,6 +104,72 @@ pub struct Scan {
     /// More problems than that end it.
     pub max_errors: Option<u64>,
     /// How the end is told.
+    pub style: Style,
+}
+
+/// What is to be acted on, and what stays.
+#[derive(Debug)]
+pub struct Subject {
+    /// What goes as one.
+    pub grain: Grain,
+    /// Where sets come from.
+    pub source: Source,
+    /// How it runs; where to look and what counts, if that is now.
+    pub options: Options,
+    /// Which files stay.
+    pub keep: Keep,
+    /// A database that was named.
+    pub database: Option<PathBuf>,
+}
+
+/// Where sets come from.
+#[derive(Debug)]
+pub enum Source {
+    /// A search.
+    Find,
+    /// The last scans, in this database.
+    Report(PathBuf),
+    /// A file that says what to do.
+    Plan(PathBuf),
+}
+
+/// An action that somebody has asked for.
+#[derive(Debug)]
+pub struct Apply {
+    /// On what.
+    pub subject: Subject,
+    /// Which one.
+    pub action: Action,
+    /// Not only said.
+    pub execute: bool,
+    /// For `move`.
+    pub to: Option<PathBuf>,
+    /// For `remove`.
+    pub quarantine: Option<PathBuf>,
+    /// What links may take from files.
+    pub allow: HashSet<Aspect>,
+    /// What is removed is deleted at once.
+    pub for_good: bool,
+    /// To that.
+    pub consent: Consent,
+    /// The folder of the journals.
+    pub journal: PathBuf,
+    /// How it is told.
+    pub style: Style,
+}
+
+/// What is to be deleted for good.
+#[derive(Debug)]
+pub struct PurgeQuarantine {
+    /// The folder of the journals.
+    pub journal: PathBuf,
+    /// Only of this run.
+    pub id: Option<String>,
+    /// Only what was removed before then.
+    pub before: i64,
+    /// To that.
+    pub consent: Consent,
+    /// How it is told.
     pub style: Style,
 }
 
@@ -165,9 +247,18 @@ pub fn parse_in(
     stdin: &mut dyn BufRead,
     environment: &Environment,
 ) -> Result<Command, Failure> {
-    let line = Line::read(args.into_iter().collect(), environment)?;
-    command(line.args, &line.matches, &line.effective, stdin, environment)
-        .map_err(|failure| config::explain(failure, &line.effective))
+    understood(Line::read(args.into_iter().collect(), environment)?, stdin, environment)
+}
+
+/// Each word was fine by itself; what they say together may still make no sense.
+fn understood(
+    line: Line,
+    stdin: &mut dyn BufRead,
+    environment: &Environment,
+) -> Result<Command, Failure> {
+    let Line { args, matches, effective } = line;
+    command(args, &matches, &effective, stdin, environment)
+        .map_err(|failure| config::explain(in_form(failure, &matches), &effective))
 }
 
 /// The configuration file.
@@ -210,6 +301,30 @@ fn command(
             Command::Verify(place(database)?, remedy, consent(yes))
         }
         Verb::Report(report) => report_of(report)?,
+        Verb::Plan(plan) => {
+            let subject = subject_of(plan.subject, plan.running, None, stdin)?;
+            Command::Plan(Box::new(subject), plan.output)
+        }
+        Verb::Apply(apply) => Command::Apply(Box::new(apply_of(*apply, stdin)?)),
+        Verb::Undo { id, journal, json } => Command::Undo(shelf(journal)?, id, style(json)),
+        Verb::Recover { way, journal, json } => {
+            let way = match way {
+                Recovery::Finish => Way::Finish,
+                Recovery::RollBack => Way::RollBack,
+                Recovery::GiveUp => Way::GiveUp,
+            };
+            Command::Recover(shelf(journal)?, way, style(json))
+        }
+        Verb::Log { id, journal, json } => Command::Log(shelf(journal)?, id, style(json)),
+        Verb::PurgeQuarantine { id, keep_for, journal, yes, json } => {
+            Command::PurgeQuarantine(Box::new(PurgeQuarantine {
+                journal: shelf(journal)?,
+                id,
+                before: keep_for.unwrap_or(i64::MAX),
+                consent: consent(yes),
+                style: style(json),
+            }))
+        }
         Verb::Status { database, json } => Command::Status(place(database)?, style(json)),
         Verb::Config(Config::Check { json, line }) => {
             let checked = Checked::new(wanted, line, environment);
@@ -276,15 +391,95 @@ fn place(database: Database) -> Result<PathBuf, Failure> {
     database
         .database
         .or_else(store::usual_path)
-        .ok_or_else(|| contradiction("there is no home folder for a database: use --database FILE"))
+        .ok_or_else(|| nowhere("a database", "--database FILE"))
+}
+
+fn shelf(words: JournalWords) -> Result<PathBuf, Failure> {
+    let journal = words.journal.or_else(journal::usual_path);
+    journal.ok_or_else(|| nowhere("a journal", "--journal DIR"))
+}
+
+fn nowhere(what: &str, option: &str) -> Failure {
+    contradiction(format!(
+        "there is no home folder for {what}: set HOME or XDG_DATA_HOME to a path that begins with \
+         a slash, or use {option}"
+    ))
+}
+
+fn apply_of(apply: ApplyWords, stdin: &mut dyn BufRead) -> Result<Apply, Failure> {
+    let wrong = |what| Err(contradiction(what));
+    if apply.no_undo && apply.action != Action::Remove {
+        return wrong("--no-undo is about a quarantine, which only remove has");
+    }
+    if apply.subject.folders && !apply.action.sets_aside() {
+        return wrong("--folders is for remove and move: links are made file by file");
+    }
+    if apply.to.is_some() && apply.action != Action::Move {
+        return wrong("--to is where move moves to");
+    }
+    if !apply.allow_differing.is_empty() && !apply.action.links() {
+        return wrong("--allow-differing is about links: nothing is taken from files otherwise");
+    }
+    Ok(Apply {
+        journal: shelf(apply.journal)?,
+        subject: subject_of(apply.subject, apply.running, apply.plan, stdin)?,
+        action: apply.action,
+        execute: apply.execute,
+        to: apply.to,
+        quarantine: apply.quarantine,
+        allow: apply.allow_differing.into_iter().collect(),
+        for_good: apply.no_undo,
+        consent: consent(apply.yes),
+        style: style(apply.json),
+    })
+}
+
+fn subject_of(
+    words: SubjectWords,
+    running: Running,
+    plan: Option<PathBuf>,
+    stdin: &mut dyn BufRead,
+) -> Result<Subject, Failure> {
+    let keep = Keep { rules: words.keep, copies: words.keep_copies, protect: words.protect };
+    let grain = if words.folders { Grain::Folders } else { Grain::Files };
+    let database = words.database.database.clone();
+    let Running { threads, io_threads, progress, metrics } = running;
+    let options = Options {
+        roots: Vec::new(),
+        filter: filter_of(words.counting, NOT_EMPTY)?,
+        hash: None,
+        threads,
+        io_threads,
+        isolate: words.isolate,
+        copies: 2..=usize::MAX,
+        format: Format::default(),
+        nul: false,
+        progress,
+        metrics,
+    };
+    let source = match (plan, words.report) {
+        (Some(plan), _) => Source::Plan(plan),
+        (None, true) => Source::Report(place(words.database)?),
+        (None, false) => {
+            if words.paths.is_empty() {
+                let what =
+                    "say what it is about: a PATH, --report for the last scans, or --plan FILE";
+                return Err(contradiction(what));
+            }
+            let roots = roots(words.paths, words.reference, false, false, stdin)?;
+            let options = Options { roots, ..options };
+            roots_suffice(&options)?;
+            return Ok(Subject { source: Source::Find, options, keep, grain, database });
+        }
+    };
+    Ok(Subject { source, options, keep, grain, database })
 }
 
 fn report_of(report: ReportWords) -> Result<Command, Failure> {
     Ok(match report.lists {
         Some(Report::Files { misplaced: Misplaced { html: Some(_) }, .. })
         | Some(Report::Folders { misplaced: Misplaced { html: Some(_) }, .. }) => {
-            return Err(contradiction_in(
-                "report",
+            return Err(contradiction(
                 "--html writes one page that has both files and folders: dupes report --html FILE",
             ));
         }
@@ -301,7 +496,7 @@ fn report_of(report: ReportWords) -> Result<Command, Failure> {
         }
         None => {
             let which = "say what is to be told: files, folders, or --html FILE for both";
-            let page = report.html.ok_or_else(|| contradiction_in("report", which))?;
+            let page = report.html.ok_or_else(|| contradiction(which))?;
             Command::ReportPage(place(report.database)?, page)
         }
     })
@@ -318,6 +513,7 @@ fn scan_of(scan: args::Scan, words: Words) -> Result<Scan, Failure> {
     let request = Request {
         hash: scan.hash,
         restart: scan.restart,
+        all_hashes: scan.all_hashes,
         trust_inodes: scan.trust_inodes,
         ..request(mode.copied().unwrap_or(Mode::All), scan.running)?
     };
@@ -369,7 +565,15 @@ fn request(mode: Mode, running: Running) -> Result<Request, Failure> {
         metrics,
     };
     let now = SystemTime::now();
-    Ok(Request { mode, hash: None, restart: false, trust_inodes: false, now, options })
+    Ok(Request {
+        mode,
+        hash: None,
+        restart: false,
+        all_hashes: false,
+        trust_inodes: false,
+        now,
+        options,
+    })
 }
 
 /// Those that can be asked for.
@@ -383,10 +587,9 @@ impl From<clap::Error> for Failure {
     }
 }
 
-/// Each word was fine by itself; what they say together may still make no sense.
 fn options(find: Find, stdin: &mut dyn BufRead) -> Result<Options, Failure> {
     format_fits(&find)?;
-    Ok(Options {
+    let options = Options {
         hash: find.hash,
         threads: find.running.threads,
         io_threads: find.running.io_threads,
@@ -399,7 +602,9 @@ fn options(find: Find, stdin: &mut dyn BufRead) -> Result<Options, Failure> {
         filter: filter_of(find.counting, NOT_EMPTY)?,
         // The last, because it waits for whoever writes to stdin.
         roots: roots(find.paths, find.reference, find.stdin, find.stdin0, stdin)?,
-    })
+    };
+    roots_suffice(&options)?;
+    Ok(options)
 }
 
 fn filter_of(counting: Counting, least: u64) -> Result<Filter, Failure> {
@@ -417,96 +622,22 @@ fn filter_of(counting: Counting, least: u64) -> Result<Filter, Failure> {
     })
 }
 
-fn null_fits(null: bool, format: Format) -> Result<(), Failure> {
-    if null && matches!(format, Format::Csv | Format::Json) {
-        return Err(contradiction(
-            "-0 (--null) is for the formats text and fdupes; any name survives csv and json without it",
-        ));
-    }
-    Ok(())
-}
-
-fn format_fits(find: &Find) -> Result<(), Failure> {
-    null_fits(find.null, find.format)?;
-    if find.format == Format::Fdupes && find.hash == Some(Algorithm::Xxh3) {
-        return Err(contradiction(
-            "--hash xxh3 proves nothing, so its sets must be marked as unverified, and the format \
-             fdupes has no place for that: use another hash, or the format text, csv or json",
-        ));
-    }
-    Ok(())
-}
-
-fn sizes(least: u64, most: Option<u64>) -> Result<RangeInclusive<u64>, Failure> {
-    let most = most.unwrap_or(u64::MAX);
-    if least > most {
-        return Err(contradiction(format!(
-            "no file fits: --min-size ({least} bytes) is above --max-size ({most} bytes); \
-             without --min-size it is 1"
-        )));
-    }
-    Ok(least..=most)
-}
-
-fn copies(find: &Find) -> Result<RangeInclusive<usize>, Failure> {
-    if find.unique {
-        return Ok(1..=1);
-    }
-    // Who asks for few copies wants to see single files too.
-    let over = find.rf_over.unwrap_or(if find.rf_under.is_some() { 0 } else { 1 });
-    let copies = over + 1..=find.rf_under.map_or(usize::MAX, |under| under - 1);
-    if copies.is_empty() {
-        let under = copies.end() + 1;
-        return Err(contradiction(format!(
-            "no set fits: no number is above --rf-over ({over}) and below --rf-under ({under})"
-        )));
-    }
-    Ok(copies)
-}
-
-fn roots(
-    mut paths: Vec<PathBuf>,
-    references: Vec<PathBuf>,
-    lines: bool,
-    nul: bool,
-    stdin: &mut dyn BufRead,
-) -> Result<Vec<Root>, Failure> {
-    if lines {
-        paths.extend(stdin::paths(stdin, b'\n')?);
-    }
-    if nul {
-        paths.extend(stdin::paths(stdin, 0)?);
-    }
-    if paths.is_empty() {
-        return Err(contradiction("no path came from standard input, and no PATH was given"));
-    }
-    only_once(&paths, &references)?;
-    let root = |reference| move |path| Root { path, reference };
-    let references = references.into_iter().map(root(true));
-    Ok(paths.into_iter().map(root(false)).chain(references).collect())
-}
-
-/// What is to be listed can't be for comparison only. Other ways to the same place are not seen
-/// here; there it is the inode that counts.
-fn only_once(paths: &[PathBuf], references: &[PathBuf]) -> Result<(), Failure> {
-    let references: HashSet<&Path> = references.iter().map(PathBuf::as_path).collect();
-    let twice = paths.iter().find(|path| references.contains(path.as_path()));
-    twice.map_or(Ok(()), |path| {
-        let path = escaped(path.as_os_str().as_bytes());
-        Err(contradiction(format!(
-            "'{path}' is given as PATH and with --reference: it can't be both"
-        )))
-    })
-}
-
-/// An error of usage, in the form that all others have.
+/// An error of usage: as yet, what is wrong and nothing else.
 fn contradiction(what: impl std::fmt::Display) -> Failure {
-    contradiction_in("find", what)
+    Failure { text: what.to_string(), stdout: false, exit: Exit::Usage }
 }
 
-fn contradiction_in(verb: &str, what: impl std::fmt::Display) -> Failure {
-    let mut command = Args::command();
-    command.build();
-    let verb = command.find_subcommand_mut(verb).expect("it is one of the verbs");
-    verb.error(ErrorKind::ArgumentConflict, what).into()
+/// The same in the form that those of the parser have, with the usage of the command that it is about.
+fn in_form(failure: Failure, matches: &ArgMatches) -> Failure {
+    if failure.exit != Exit::Usage {
+        return failure;
+    }
+    let mut definition = Args::command();
+    definition.build();
+    let (mut command, mut matches) = (&mut definition, matches);
+    while let Some((name, below)) = matches.subcommand() {
+        command = command.find_subcommand_mut(name).expect("it was found there before");
+        matches = below;
+    }
+    command.error(ErrorKind::ArgumentConflict, failure.text).into()
 }

@@ -1,5 +1,6 @@
 //! What each verb does, from its words to its exit code.
 
+mod act;
 mod config;
 mod find;
 mod report;
@@ -13,9 +14,12 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use tidegate::{Clock, Pool, TaskError};
 
 use crate::cli::{Command, Consent, Style};
+use crate::count::Count;
 use crate::exit::Exit;
 use crate::find::{Live, Pools};
 use crate::metrics::{self, Served};
@@ -40,6 +44,12 @@ pub fn run(command: Command) -> Exit {
         Command::ReportPage(database, file) => report::page(&database, &file),
         Command::Purge(database, before, consent) => upkeep::purge(&database, before, consent),
         Command::Verify(database, remedy, consent) => upkeep::verify(&database, remedy, consent),
+        Command::Plan(subject, file) => act::plan(*subject, &file),
+        Command::Apply(apply) => act::apply(*apply),
+        Command::Undo(journal, id, style) => act::undo(&journal, id.as_deref(), style),
+        Command::Recover(journal, way, style) => act::recover(&journal, way, style),
+        Command::Log(journal, id, style) => act::log(&journal, id.as_deref(), style),
+        Command::PurgeQuarantine(purge) => act::purge_quarantine(&purge),
         Command::Status(database, style) => status::status(&database, style),
         Command::CheckConfig(checked, style) => return config::check(&checked, style),
         Command::Print(text) => return print(&text),
@@ -97,10 +107,9 @@ fn watched(
 
 fn tell_problems(problems: &Problems, so: &str) {
     problems.tell_the_rest();
-    match problems.count() {
-        0 => {}
-        1 => say(&format!("dupes: 1 problem: {so}")),
-        all => say(&format!("dupes: {all} problems: {so}")),
+    let count = problems.count();
+    if count > 0 {
+        say(&format!("dupes: {}: {so}", Count(count, "problem")));
     }
 }
 
@@ -166,7 +175,7 @@ fn could_not_write(error: &io::Error) -> Exit {
 
 /// How to end if nobody agrees to what can't be taken back. Where there is nobody to ask, the command line
 /// must have said so.
-fn refused(question: &str, consent: Consent) -> io::Result<Option<Exit>> {
+fn refused(question: &str, consent: Consent, stop: &Stop) -> io::Result<Option<Exit>> {
     if consent == Consent::Given {
         return Ok(None);
     }
@@ -179,13 +188,33 @@ fn refused(question: &str, consent: Consent) -> io::Result<Option<Exit>> {
         return Ok(Some(Exit::Usage));
     }
     say(&format!("{question} This can't be taken back. [y/N]"));
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
+    let Some(answer) = answer(stop)? else {
+        say("dupes: interrupted: nothing was changed");
+        return Ok(Some(Exit::Interrupted));
+    };
     if matches!(answer.trim(), "y" | "Y" | "yes" | "Yes") {
         return Ok(None);
     }
     say("dupes: nothing was changed");
-    Ok(Some(Exit::Complete))
+    Ok(Some(Exit::Usage))
+}
+
+/// A line that somebody types; None: the end is asked for instead.
+fn answer(stop: &Stop) -> io::Result<Option<String>> {
+    let look = Timespec::try_from(LOOK).expect("it is short");
+    while !stop.is_asked() {
+        let stdin = io::stdin();
+        match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&look)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => {
+                let mut answer = String::new();
+                stdin.read_line(&mut answer)?;
+                return Ok(Some(answer));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

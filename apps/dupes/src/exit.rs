@@ -43,7 +43,7 @@ impl Exit {
                 "the command line or the configuration was wrong, or nobody agreed: nothing was done"
             }
             Exit::CouldNotRun => "could not run, or not go on",
-            Exit::Unread => "finished, but something was not read: see stderr",
+            Exit::Unread => "finished, but something was not read, or not done: see stderr",
             Exit::Interrupted => "interrupted",
             Exit::ClosedPipe => "the reader of the output closed the pipe",
         }

@@ -204,7 +204,21 @@ impl Run {
 
     /// Reads everything that has to be; false if it is to stop. Its pools are gone then.
     pub fn read_all(self: &Arc<Run>) -> bool {
-        if self.walk_all() && self.readers.pools().all(|pool| self.wait(pool)) {
+        self.read_what(Run::walk_all)
+    }
+
+    /// The same for files that nobody has to look for; who has one of these sizes and samples is read to its end.
+    pub fn read_given(
+        self: &Arc<Run>,
+        folders: Vec<Arc<Folder>>,
+        samples: Vec<(u64, u64)>,
+    ) -> bool {
+        self.add_known_samples(samples);
+        self.read_what(|run| run.give(folders))
+    }
+
+    fn read_what(self: &Arc<Run>, find: impl FnOnce(&Arc<Run>) -> bool) -> bool {
+        if find(self) && self.readers.pools().all(|pool| self.wait(pool)) {
             self.mind_classes(true);
             self.wait(&self.sequential);
         }
@@ -240,6 +254,22 @@ impl Run {
             }
         }
         false
+    }
+
+    /// By a worker, as a walk does it: whoever waits for room does not see that it is to stop.
+    fn give(self: &Arc<Run>, folders: Vec<Arc<Folder>>) -> bool {
+        let (pool, run) = (&self.walk().pool, Arc::clone(self));
+        let give = move || {
+            let mut folders = folders.into_iter();
+            while let Some(folder) = folders.next().filter(|_| !run.live.stop.is_asked()) {
+                run.files_found(&[folder]);
+            }
+        };
+        if pool.spawn(give).is_err() || !self.wait(pool) {
+            return false;
+        }
+        self.hand_over_the_rest();
+        true
     }
 
     /// False: it is to stop.
@@ -291,8 +321,10 @@ impl Run {
             return;
         }
         let known = |file: FileId| known.get(file.entry as usize).copied().unwrap_or_default();
-        let is_elsewhere =
-            |size| self.memory.as_ref().is_some_and(|memory| memory.is_elsewhere(size));
+        let wants_all = self.wants_all();
+        let is_elsewhere = |size| {
+            self.memory.as_ref().is_some_and(|memory| wants_all || memory.is_elsewhere(size))
+        };
         let (mut samples, mut sampled) = (Vec::new(), Vec::new());
         let mut files = self.new_files(folder);
         // On many disks files lie in the order of their inodes.
@@ -483,6 +515,9 @@ impl Run {
     }
 
     fn unread(&self, file: FileId, why: Unread) {
+        if self.memory.as_ref().is_some_and(|memory| !memory.minds(file, why)) {
+            return;
+        }
         let path = Finder::new(&self.folders, false).path(file);
         self.live.problems.add(&self.live.tally, path, why.kind());
         lock(&self.unread).push(file);
@@ -515,11 +550,19 @@ impl Run {
         class
     }
 
+    fn wants_all(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.wants_all())
+    }
+
     fn add_samples(&self, samples: Vec<Sample>) {
-        let now = Instant::now();
+        let (now, wants_all) = (Instant::now(), self.wants_all());
         let mut classes = lock(&self.classes);
         for (key, file) in samples {
             let mut entry = match classes.entry(key) {
+                Entry::Vacant(none) if wants_all => {
+                    none.insert(Sampled::Many(self.new_class(now, key.0, vec![file])));
+                    continue;
+                }
                 Entry::Vacant(none) => {
                     none.insert(Sampled::One(file));
                     continue;
@@ -580,6 +623,7 @@ impl Run {
         class.work(&Work {
             pool: &self.sequential,
             hash: self.options.hash,
+            is_kept: self.memory.is_none(),
             folders: &self.folders,
             follow: self.options.filter.follow,
             stop: &self.live.stop,
@@ -616,10 +660,8 @@ impl Sink for Entrance {
         self.memory.as_ref().is_none_or(|memory| memory.enters(folder))
     }
 
-    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) {
-        if let Some(memory) = &self.memory {
-            memory.opened(folder, stat);
-        }
+    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) -> Option<Kind> {
+        self.memory.as_ref().and_then(|memory| memory.opened(folder, stat))
     }
 
     fn listed(&self, folder: &Arc<Folder>, inside: Inside<'_>) {

@@ -10,6 +10,8 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, Stat, open, openat};
 use rustix::io::{Errno, retry_on_intr};
 
+use crate::store::rows::FileRow;
+
 /// One file: the number of its folder and that of its entry there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
@@ -45,7 +47,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn new(stat: &Stat, device: u16, name_end: u32, is_link: bool) -> Seen {
+    fn new(stat: &Stat, device: u16, is_link: bool) -> Seen {
         let links = u16::try_from(stat.st_nlink).unwrap_or(u16::MAX).min(MANY);
         Seen {
             size: size(stat),
@@ -53,7 +55,7 @@ impl Seen {
             mtime: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
             ctime: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
             blocks: u64::try_from(stat.st_blocks).unwrap_or(0),
-            name_end,
+            name_end: 0,
             links: if is_link { links | IS_LINK } else { links },
             device,
         }
@@ -72,6 +74,20 @@ impl Seen {
     /// Whether the name is a symbolic link that leads to it.
     pub fn is_link(&self) -> bool {
         self.links & IS_LINK != 0
+    }
+
+    /// As it was recorded.
+    pub fn recorded(row: &FileRow, device: u16) -> Seen {
+        Seen {
+            size: row.size,
+            inode: row.inode,
+            mtime: row.mtime,
+            ctime: row.ctime,
+            blocks: row.blocks,
+            name_end: 0,
+            links: row.links.min(MANY),
+            device,
+        }
     }
 
     /// Whether a file still looks so.
@@ -117,6 +133,8 @@ pub struct Folder {
     pub found_on: u64,
     /// It stands for a file that was given, not for a folder.
     pub is_given_file: bool,
+    /// Names in it may be symbolic links: what they lead to is meant.
+    pub has_links: bool,
     files: OnceLock<Files>,
 }
 
@@ -218,9 +236,14 @@ pub struct Found {
 impl Found {
     /// One more.
     pub fn add(&mut self, name: &[u8], stat: &Stat, device: u16, is_link: bool) {
+        self.add_seen(name, Seen::new(stat, device, is_link));
+    }
+
+    /// One that was seen.
+    pub fn add_seen(&mut self, name: &[u8], seen: Seen) {
         self.names.extend_from_slice(name);
-        let end = u32::try_from(self.names.len()).expect("a folder with 4 GiB of names");
-        self.seen.push(Seen::new(stat, device, end, is_link));
+        let name_end = u32::try_from(self.names.len()).expect("a folder with 4 GiB of names");
+        self.seen.push(Seen { name_end, ..seen });
     }
 
     /// The number of a device, which is mostly that of the file before.
@@ -257,8 +280,25 @@ pub struct Folders {
 impl Folders {
     /// A root: a folder, or what comes before the name of a file that was given.
     pub fn add_root(&self, root: u32, path: &[u8], is_given_file: bool) -> Arc<Folder> {
+        // Who names a file that is a link means what it leads to.
+        self.add_place(root, path, is_given_file, is_given_file)
+    }
+
+    /// A root below which names may be symbolic links, whatever the run does with others.
+    pub fn add_root_with_links(&self, root: u32, path: &[u8]) -> Arc<Folder> {
+        self.add_place(root, path, false, true)
+    }
+
+    fn add_place(
+        &self,
+        root: u32,
+        path: &[u8],
+        is_given_file: bool,
+        has_links: bool,
+    ) -> Arc<Folder> {
         self.add(|number| Folder {
             is_given_file,
+            has_links,
             number,
             whole: number,
             root,
@@ -278,6 +318,7 @@ impl Folders {
             root: parent.root,
             depth: parent.depth + 1,
             is_given_file: false,
+            has_links: parent.has_links,
             parent: Some(Arc::clone(parent)),
             name: name.into(),
             found_on,
@@ -293,6 +334,7 @@ impl Folders {
             root: folder.root,
             depth: folder.depth,
             is_given_file: false,
+            has_links: folder.has_links,
             parent: folder.parent.clone(),
             name: folder.name.clone(),
             found_on: folder.found_on,
@@ -316,6 +358,11 @@ impl Folders {
     /// All of them.
     pub fn all(&self) -> Vec<Arc<Folder>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives up all of them, when nobody asks for one any more.
+    pub fn forget(&self) {
+        std::mem::take(&mut *self.table.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The number of a device.

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod across;
+pub mod act;
 pub mod alike;
 pub mod buffers;
 pub mod class;
@@ -9,6 +11,7 @@ pub mod cli;
 pub mod commands;
 pub mod compare;
 pub mod contents;
+pub mod count;
 pub mod descriptors;
 pub mod digest;
 pub mod escape;
@@ -18,6 +21,7 @@ pub mod find;
 pub mod folders;
 pub mod hashing;
 pub mod io;
+pub mod journal;
 pub mod listing;
 mod locking;
 pub mod memory;
@@ -25,6 +29,8 @@ pub mod metrics;
 pub mod mounts;
 pub mod options;
 pub mod output;
+pub mod own;
+pub mod plan;
 pub mod problems;
 pub mod progress;
 pub mod read;

@@ -8,8 +8,11 @@ pub struct Entry {
     /// Full paths, as bytes: any name survives. The first is the one that stands for the file,
     /// the others are hard links to it or other ways to it.
     pub paths: Vec<Vec<u8>>,
-    /// It lies below a root that was given with `--reference`.
+    /// It is compared with and never to go: it lies below a root that was given with `--reference`, or
+    /// is offline.
     pub reference: bool,
+    /// It lies in a root that can't be looked at now.
+    pub offline: bool,
 }
 
 /// Files with the same content; with `--unique` and `--rf-under` perhaps only one.
@@ -50,4 +53,6 @@ pub struct Totals {
     pub unread: u64,
     /// Files that changed while they were read.
     pub unstable: u64,
+    /// Of a report: files of roots that are offline, of which nobody knows whether they are copies.
+    pub unread_offline: u64,
 }

@@ -32,6 +32,11 @@ pub trait Memory: Sink {
     /// Whether anything is to be read at all.
     fn reads(&self) -> bool;
 
+    /// Whether every file is read to its end, also one that no other is like.
+    fn wants_all(&self) -> bool {
+        false
+    }
+
     /// Of each file in a folder, or a part of one. From now on until it is `handed_over` reads may be
     /// expected.
     fn recall(&self, folder: &Arc<Folder>) -> Vec<Known>;
@@ -48,6 +53,12 @@ pub trait Memory: Sink {
     /// Whatever there is to be read of a folder that was recalled is expected by now, but for files that wait
     /// for another one of their size.
     fn handed_over(&self, folder: &Folder);
+
+    /// Whether a file that could not be read is a problem.
+    fn minds(&self, file: FileId, why: Unread) -> bool {
+        let _ = (file, why);
+        true
+    }
 
     /// Of files that were expected.
     fn learned(&self, what: Vec<(FileId, Learned)>);

@@ -1,7 +1,11 @@
 //! Kinds of file systems: those that hold no files of anybody, and those whose inodes say little.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
 use rustix::fd::AsFd;
-use rustix::fs::{OFlags, fstatfs};
+use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags, fstatfs, statx};
 
 use crate::folders::open_path;
 use crate::walk::terminated;
@@ -66,6 +70,59 @@ pub fn keeps_inodes(folder: &[u8]) -> bool {
     number.is_ok_and(|number| FLEETING.iter().all(|(fleeting, _)| *fleeting != number))
 }
 
+/// Where its file system has a folder: a bind mount shows another path of the same place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Of the file system.
+    device: String,
+    path: PathBuf,
+}
+
+impl Place {
+    /// None if the kernel does not say.
+    pub fn of(path: &Path) -> Option<Place> {
+        let found = statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::MNT_ID).ok()?;
+        if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+            return None;
+        }
+        let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
+        let mut lines = mounts.split(|byte| *byte == b'\n');
+        lines.find_map(|line| Place::by(line, found.stx_mnt_id, path))
+    }
+
+    /// Of a path on a mount, by the line of that: number, parent, device, root, where it is, and more.
+    fn by(line: &[u8], mount: u64, path: &Path) -> Option<Place> {
+        let mut words = line.split(|byte| *byte == b' ');
+        let number = std::str::from_utf8(words.next()?).ok()?.parse::<u64>().ok()?;
+        if number != mount {
+            return None;
+        }
+        let device = String::from_utf8_lossy(words.nth(1)?).into_owned();
+        let (root, at) = (unescaped(words.next()?), unescaped(words.next()?));
+        let below = path.strip_prefix(OsStr::from_bytes(&at)).ok()?;
+        Some(Place { device, path: Path::new(OsStr::from_bytes(&root)).join(below) })
+    }
+
+    /// Whether it is that place, or lies below it.
+    pub fn is_in(&self, other: &Place) -> bool {
+        self.device == other.device && self.path.starts_with(&other.path)
+    }
+}
+
+/// What the kernel writes `\040` for a space.
+fn unescaped(word: &[u8]) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(word.len()), word);
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => (bytes.push(byte), rest = &after[3..]),
+            None => (bytes.push(*first), rest = after),
+        };
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -77,5 +134,26 @@ mod tests {
         assert!(is_pseudo(File::open("/proc").unwrap()).unwrap());
         assert!(is_pseudo(File::open("/sys").unwrap()).unwrap());
         assert!(!is_pseudo(File::open(std::env::temp_dir()).unwrap()).unwrap());
+    }
+
+    #[test]
+    fn a_place_is_told_by_the_line_of_its_mount() {
+        let line = br"36 35 98:0 /mnt\0401 /a\040b\134 rw,noatime master:1 - ext3 /dev/root rw";
+        let place = Place::by(line, 36, Path::new("/a b\\/c")).unwrap();
+        let above = Place { device: "98:0".into(), path: "/mnt 1".into() };
+        assert_eq!(place, Place { path: "/mnt 1/c".into(), ..above.clone() });
+        assert!(place.is_in(&above) && place.is_in(&place) && !above.is_in(&place));
+        assert!(!place.is_in(&Place { device: "98:1".into(), ..above }));
+        assert_eq!(Place::by(line, 35, Path::new("/a b\\/c")), None);
+        assert_eq!(Place::by(b"36 35", 36, Path::new("/")), None);
+    }
+
+    #[test]
+    fn what_is_looked_for_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = std::fs::canonicalize(dir.path()).unwrap();
+        let (place, above) = (Place::of(&whole), Place::of(whole.parent().unwrap()));
+        let (Some(place), Some(above)) = (place, above) else { return }; // an old kernel
+        assert!(place.is_in(&above) && !above.is_in(&place), "{place:?} {above:?}");
     }
 }

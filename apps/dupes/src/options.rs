@@ -62,7 +62,7 @@ pub struct Filter {
     pub only: Patterns,
     /// Never files or folders whose name or path matches one of these.
     pub except: Patterns,
-    /// Nor these files, by device and inode: those of the database itself.
+    /// Nor these files and folders, by device and inode: those of the database itself, and the journals.
     pub never: Vec<(u64, u64)>,
 }
 

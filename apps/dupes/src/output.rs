@@ -23,6 +23,9 @@ use rustix::io::Errno;
 use crate::listing::{Set, Totals};
 use crate::options::Format;
 
+/// What the mark of a file or folder says that can't be looked at now.
+pub(crate) const OFFLINE: &str = "O offline: it was there when it was last scanned";
+
 /// Prints a listing.
 pub trait Printer {
     /// The next set.
@@ -87,6 +90,14 @@ pub fn json_path(path: &[u8]) -> serde_json::Value {
     match std::str::from_utf8(path) {
         Ok(text) => text.into(),
         Err(_) => serde_json::json!({ "bytes": json::encoded(path) }),
+    }
+}
+
+/// The way back.
+pub fn from_json_path(value: &serde_json::Value) -> Option<Vec<u8>> {
+    match value.as_str() {
+        Some(text) => Some(text.as_bytes().to_vec()),
+        None => json::decoded(value["bytes"].as_str()?),
     }
 }
 

@@ -23,6 +23,10 @@ pub enum Kind {
     Special,
     /// A root is the same folder as one that is given with `--reference`.
     Both,
+    /// A root is another folder than the one that was scanned, on another device.
+    Another,
+    /// What was mounted on a folder is not there any more.
+    Away,
     /// A folder could not be looked into: the error of the system.
     Folder(i32),
     /// A file could not be looked at, opened or read.
@@ -50,6 +54,12 @@ impl fmt::Display for Problem {
             Kind::Root(code) => write!(f, "{path}: can't look there: {}", why(code)),
             Kind::Special => write!(f, "{path}: neither a folder nor a file"),
             Kind::Both => write!(f, "{path}: given with --reference, too: taken for that"),
+            Kind::Another => {
+                write!(f, "{path}: not the folder that was scanned: taken for offline")
+            }
+            Kind::Away => {
+                write!(f, "{path}: what was mounted there is not: nothing below is taken for gone")
+            }
             Kind::Folder(code) => write!(f, "{path}: folder not read: {}", why(code)),
             Kind::File(code) => write!(f, "{path}: file not read: {}", why(code)),
             Kind::Changed => write!(f, "{path}: changed while it was read: in no set"),

@@ -100,8 +100,7 @@ impl<'a> Finder<'a> {
         join(&mut self.path, name);
         self.path.push(0);
         let seen = *folder.seen(file.entry);
-        // What was given may be a link to a file: who names one means what it leads to.
-        let may_be_link = self.follow || folder.is_given_file;
+        let may_be_link = self.follow || folder.has_links;
         let flags = if may_be_link { OFlags::empty() } else { OFlags::NOFOLLOW };
         Target {
             path: &self.path,

@@ -5,27 +5,44 @@
 //! found. What was found *waits* until those of its files have been read that must be; then it is
 //! written, and only what is learned after that is written by itself.
 
+pub(crate) mod desk;
+
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
-use crate::folders::{FileId, Folder, Folders, Seen};
+use crate::find::Live;
+use crate::folders::{FileId, Folder, Seen, join};
 use crate::locking::lock;
 use crate::memory::{Known, Learned, Memory};
 use crate::mounts;
-use crate::read::Unread;
-use crate::stop::Stop;
+use crate::problems::Kind;
 use crate::store::recall::{ByName, Readers, Recorded, RecordedFile, RecordedFolder};
-use crate::store::rows::{CHANGED, FileRow, FolderRow};
-use crate::store::write::{Content, Record, Writer};
+use crate::store::roots::{AWAY, Ground, Mounts};
+use crate::store::rows::{FileRow, FolderRow};
+use crate::store::write::{Record, Writer};
 use crate::walk::{End, Inside, Sink};
+use desk::{Desk, State, Waiting};
 
 /// A file that changed so shortly before it was looked at may change again without its times showing
 /// it: no file system has a coarser clock.
 const GRAIN: i64 = 2_000_000_000;
+
+/// A change of a file now would not show in its times.
+pub(crate) fn is_racy(ctime: i64, now: i64) -> bool {
+    ctime.saturating_add(GRAIN) > now
+}
+
+/// In ns since 1970.
+pub(crate) fn nanoseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
 
 /// What a scan is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +76,7 @@ impl Mode {
         self != Mode::Refresh
     }
 
-    fn reads(self) -> bool {
+    pub(crate) fn reads(self) -> bool {
         matches!(self, Mode::All | Mode::Files)
     }
 }
@@ -82,8 +99,10 @@ pub struct Counts {
 pub struct Setting {
     /// What is done.
     pub mode: Mode,
-    /// For each root of the run: its number in the database, and that of its folder, if it has one.
-    pub roots: Vec<(i64, Option<i64>)>,
+    /// For each root of the run.
+    pub roots: Vec<RootFolder>,
+    /// What was mounted somewhere below.
+    pub mounts: Mounts,
     /// Numbers from here on are free.
     pub first_new: i64,
     /// Sizes of files that the run does not see.
@@ -92,16 +111,27 @@ pub struct Setting {
     pub trust_inodes: bool,
     /// Nothing that is known of contents is used.
     pub restart: bool,
+    /// Also files that no other is like are read.
+    pub all_hashes: bool,
     /// Before the walk begins.
     pub now: SystemTime,
     /// Who asks the database.
     pub readers: Readers,
     /// Who writes to it.
     pub writer: Writer,
-    /// Where the run keeps what it has seen.
-    pub folders: Arc<Folders>,
-    /// Told when the database fails.
-    pub stop: Stop,
+    /// What the run has seen, what went wrong, and whether it is to stop.
+    pub live: Live,
+}
+
+/// A root, as it is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct RootFolder {
+    /// Its number.
+    pub id: i64,
+    /// That of its folder, if it has one.
+    pub folder: Option<i64>,
+    /// Device and inode when it was last scanned.
+    pub identity: Option<(u64, u64)>,
 }
 
 /// See the top of the file.
@@ -137,42 +167,19 @@ struct Open {
     ignored: u32,
     /// Folders that are recorded and are not there.
     gone: Vec<i64>,
-}
-
-/// What waits for its reads.
-#[derive(Debug, Default)]
-struct Desk {
-    /// By the number of the folder or part.
-    waiting: HashMap<u32, Waiting>,
-    /// Further names of files of which nothing was learned yet.
-    names: HashMap<FileId, Vec<FileId>>,
-    /// What was written of files with several names.
-    with_names: HashMap<FileId, Content>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    folder: Arc<Folder>,
-    id: i64,
-    files: Vec<State>,
-    /// Reads that are expected, and one while more may be.
-    left: usize,
-}
-
-/// A file, as it should be recorded.
-#[derive(Clone, Copy, Debug)]
-struct State {
-    row: FileRow,
-    is_stored: bool,
-    is_ignored: bool,
+    /// And those of them that something was mounted on, or below.
+    away: Vec<(Box<[u8]>, i64)>,
+    /// Something was found in it.
+    has_something: bool,
+    /// Of a root: what it is, beside what it was.
+    root: Option<(Ground, (u64, u64))>,
 }
 
 impl Remember {
     /// Before the walk begins.
     pub fn new(setting: Setting) -> Remember {
-        let since = setting.now.duration_since(UNIX_EPOCH).unwrap_or_default();
         Remember {
-            now: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            now: nanoseconds(setting.now),
             next: AtomicI64::new(setting.first_new),
             ids: RwLock::default(),
             open: Mutex::default(),
@@ -208,7 +215,7 @@ impl Remember {
 
     fn fail(&self, error: rusqlite::Error) {
         lock(&self.failed).get_or_insert(error); // the first one says it
-        self.setting.stop.ask();
+        self.setting.live.stop.ask();
     }
 
     // ------------------------------------------------------------ folders
@@ -242,9 +249,9 @@ impl Remember {
         if let Some(open) = lock(&self.open).remove(&folder.whole) {
             return open;
         }
-        let (root, root_folder) = self.setting.roots[folder.root as usize];
+        let root = self.setting.roots[folder.root as usize];
         if folder.parent().is_none() {
-            self.set_ids(&[(folder.whole, root_folder.unwrap_or_else(|| self.new_id()))]);
+            self.set_ids(&[(folder.whole, root.folder.unwrap_or_else(|| self.new_id()))]);
         }
         let id = self.id(folder);
         let mut open = Open { id, is_new: id >= self.setting.first_new, ..Open::default() };
@@ -264,13 +271,53 @@ impl Remember {
                 Some(parent) => (Some(self.id_of(parent)), folder.name()),
                 None => (None, &b""[..]),
             };
-            self.setting.writer.add([Record::Folder { id, root, parent, name: name.into() }]);
+            self.setting.writer.add([Record::Folder {
+                id,
+                root: root.id,
+                parent,
+                name: name.into(),
+            }]);
         }
         open
     }
 
     fn keep_open(&self, folder: &Folder, open: Open) {
         lock(&self.open).insert(folder.whole, open);
+    }
+
+    /// Why a folder that was opened is not what was recorded, but only the place where that was.
+    fn why_away(&self, folder: &Folder, open: &Open, stat: &Stat) -> Option<Kind> {
+        if folder.parent().is_none() {
+            let is_another = self.ground(folder, stat) == Ground::Another;
+            return is_another.then_some(Kind::Another);
+        }
+        let was_mount = !open.is_new && self.setting.mounts.here.contains(&open.id);
+        (was_mount && stat.st_dev == folder.found_on).then_some(Kind::Away)
+    }
+
+    fn ground(&self, root: &Folder, stat: &Stat) -> Ground {
+        Ground::of(self.setting.roots[root.root as usize].identity, (stat.st_dev, stat.st_ino))
+    }
+
+    /// Which folder a root is. Noted at once: before the end something else may be there. Of one that may be no
+    /// more than the place of the root, as soon as it is seen that there is something in it.
+    fn note_identity(&self, folder: &Folder, open: &Open) {
+        let Some((ground, identity)) = open.root else { return };
+        let root = self.setting.roots[folder.root as usize];
+        if root.identity != Some(identity) && (ground == Ground::Same || open.has_something) {
+            self.setting.writer.add([Record::Root(root.id, identity)]);
+        }
+    }
+
+    /// What is recorded of it was on another device: of its files that is said before anything new is.
+    fn moves_to(&self, device: u64, open: &mut Open) {
+        let Some(row) = &mut open.row else { return };
+        let Some(was) = row.device.filter(|was| *was != device) else { return };
+        self.setting.writer.add([Record::OtherDevice(open.id, was, device)]);
+        row.device = Some(device);
+        open.files.values_mut().for_each(|file| {
+            file.row.device.get_or_insert(was);
+        });
     }
 
     /// Whether what is recorded for an inode is of the same file if all else is as it was.
@@ -291,12 +338,16 @@ impl Remember {
 
     // ------------------------------------------------------------ files
 
+    fn is_racy(&self, seen: &Seen) -> bool {
+        is_racy(seen.ctime, self.now)
+    }
+
     fn state(&self, folder: &Folder, open: &mut Open, entry: u32) -> State {
         let seen: &Seen = folder.seen(entry);
-        let device = self.setting.folders.device_of(seen.device);
+        let device = self.setting.live.folders.device_of(seen.device);
         let of_folder = open.now.and_then(|now| now.device);
         let own_device = (of_folder != Some(device)).then_some(device);
-        let racy = seen.ctime.saturating_add(GRAIN) > self.now;
+        let racy = self.is_racy(seen);
         let row = FileRow::unread(seen, own_device, racy);
         let Some(found) = open.files.remove(folder.file_name(entry)) else {
             let is_ignored = !self.setting.mode.adds_files();
@@ -304,120 +355,30 @@ impl Remember {
                 true => open.ignored += 1,
                 false => count(&self.counts.new),
             }
-            return State { row, is_stored: false, is_ignored };
+            return State { row, is_sure: true, racy, is_stored: false, is_ignored };
         };
         let known = found.row;
         let was_on = known.device.or(open.row.and_then(|row| row.device));
-        let is_same = (known.inode, known.size, known.mtime, known.ctime, was_on)
-            == (row.inode, row.size, row.mtime, row.ctime, Some(device));
-        let is_known = is_same && !known.racy && self.is_trusted(folder, device);
-        let row = match is_known {
-            true => FileRow {
-                racy: false,
-                sample: known.sample,
-                digest: known.digest,
-                error: known.error,
-                ..row
-            },
-            false => row,
-        };
+        let looks_the_same = (known.inode, known.size, known.mtime, known.ctime)
+            == (row.inode, row.size, row.mtime, row.ctime);
+        let is_same = looks_the_same && was_on == Some(device);
+        let is_sure = is_same && !known.racy && self.is_trusted(folder, device);
+        let row = if looks_the_same { row.with_content_of(&known, is_same) } else { row };
         count(match (found.removed, is_same) {
             (true, _) => &self.counts.restored,
             (false, true) => &self.counts.same,
             (false, false) => &self.counts.changed,
         });
-        State { row, is_stored: !found.removed && known == row, is_ignored: false }
+        let is_stored = !found.removed && known == row;
+        State { row, is_sure, racy, is_stored, is_ignored: false }
+    }
+
+    fn problem(&self, path: Vec<u8>, kind: Kind) {
+        self.setting.live.problems.add(&self.setting.live.tally, path, kind);
     }
 
     fn write(&self, done: Vec<Vec<Record>>) {
         done.into_iter().for_each(|records| self.setting.writer.add(records));
-    }
-}
-
-impl Desk {
-    /// What is learned of a file that waits, or a record of it if it was written before.
-    fn learn(&mut self, file: FileId, what: Learned, memory: &Remember, late: &mut Vec<Record>) {
-        let mut files = vec![file];
-        files.extend(self.names.get(&file).into_iter().flatten());
-        if matches!(what, Learned::Digest(_)) {
-            self.names.remove(&file);
-        }
-        for file in files {
-            if let Some(waiting) = self.waiting.get_mut(&file.folder) {
-                waiting.files[file.entry as usize].learn(what);
-                continue;
-            }
-            let folder = memory.setting.folders.folder(file.folder);
-            let mut content = self.with_names.get(&file).copied().unwrap_or_default();
-            content.learn(what);
-            if self.with_names.contains_key(&file) {
-                self.with_names.insert(file, content);
-            }
-            let name = folder.file_name(file.entry).into();
-            late.push(Record::Read(memory.id(&folder), name, content));
-        }
-    }
-
-    /// One read less is expected of a folder; what is to be written if it was the last.
-    fn done_with(&mut self, number: u32) -> Option<Vec<Record>> {
-        let waiting = self.waiting.get_mut(&number)?;
-        waiting.left -= 1;
-        if waiting.left > 0 {
-            return None;
-        }
-        let waiting = self.waiting.remove(&number)?;
-        Some(self.records(waiting))
-    }
-
-    fn records(&mut self, waiting: Waiting) -> Vec<Record> {
-        let Waiting { folder, id, files, .. } = waiting;
-        let mut records = Vec::new();
-        for (entry, state) in files.iter().enumerate() {
-            let entry = entry as u32;
-            if folder.seen(entry).links() > 1 {
-                let file = FileId { folder: folder.number, entry };
-                self.with_names.insert(file, state.content());
-            }
-            if !state.is_stored && !state.is_ignored {
-                records.push(Record::File(id, folder.file_name(entry).into(), state.row));
-            }
-        }
-        records
-    }
-
-    /// As far as anything is known of a file with several names.
-    fn content(&self, file: FileId) -> Content {
-        match self.waiting.get(&file.folder) {
-            Some(waiting) => waiting.files[file.entry as usize].content(),
-            None => self.with_names.get(&file).copied().unwrap_or_default(),
-        }
-    }
-}
-
-impl State {
-    fn content(&self) -> Content {
-        Content { sample: self.row.sample, digest: self.row.digest, error: self.row.error }
-    }
-
-    fn learn(&mut self, what: Learned) {
-        let mut content = self.content();
-        content.learn(what);
-        let Content { sample, digest, error } = content;
-        self.row = FileRow { sample, digest, error, ..self.row };
-        self.is_stored = false;
-    }
-}
-
-impl Content {
-    fn learn(&mut self, what: Learned) {
-        match what {
-            Learned::Digest(digest) => (self.digest, self.error) = (Some(digest), None),
-            Learned::Sample(sample) => (self.sample, self.error) = (Some(sample), None),
-            Learned::Nothing(Unread::Changed) => (self.digest, self.error) = (None, Some(CHANGED)),
-            Learned::Nothing(Unread::Failed(error)) => {
-                (self.digest, self.error) = (None, Some(error.raw_os_error()));
-            }
-        }
     }
 }
 
@@ -426,11 +387,16 @@ impl Memory for Remember {
         self.setting.mode.reads()
     }
 
+    fn wants_all(&self) -> bool {
+        self.setting.all_hashes
+    }
+
     fn recall(&self, folder: &Arc<Folder>) -> Vec<Known> {
         let mut open = self.open(folder);
+        open.has_something |= !folder.is_empty();
         let files: Vec<State> =
             (0..folder.len()).map(|entry| self.state(folder, &mut open, entry)).collect();
-        let known = |state: &State| Known { sample: state.row.sample, digest: state.row.digest };
+        let known = |state: &State| state.known(state.row.size);
         let known = files.iter().map(known).collect();
         let waiting = Waiting { folder: Arc::clone(folder), id: open.id, files, left: 1 };
         self.keep_open(folder, open);
@@ -443,20 +409,7 @@ impl Memory for Remember {
     }
 
     fn another_name(&self, first: FileId, name: FileId) {
-        let mut desk = lock(&self.desk);
-        let content = desk.content(first);
-        let Some(waiting) = desk.waiting.get_mut(&name.folder) else { return };
-        let state = &mut waiting.files[name.entry as usize];
-        if state.row.digest.is_some() {
-            return;
-        }
-        match content.digest {
-            Some(digest) => {
-                state.row.sample = content.sample;
-                state.learn(Learned::Digest(digest));
-            }
-            None => desk.names.entry(first).or_default().push(name),
-        }
+        lock(&self.desk).another_name(first, name);
     }
 
     fn expect(&self, files: &mut dyn Iterator<Item = FileId>) {
@@ -506,10 +459,26 @@ impl Sink for Remember {
         folder.parent().is_none() || self.setting.mode.adds_folders() || is_known()
     }
 
-    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) {
+    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) -> Option<Kind> {
         let mut open = self.open(folder);
-        open.now = Some(FolderRow { device: Some(stat.st_dev), left_out: 0, error: None });
+        let away = self.why_away(folder, &open, stat);
+        if away.is_none() {
+            self.moves_to(stat.st_dev, &mut open);
+            open.now = Some(FolderRow { device: Some(stat.st_dev), left_out: 0, error: None });
+            // A link that leads elsewhere is none: when it is gone, so is what was found behind it.
+            let is_mount = folder.parent().is_some()
+                && stat.st_dev != folder.found_on
+                && !is_link(&folder.path());
+            if is_mount != self.setting.mounts.here.contains(&open.id) {
+                self.setting.writer.add([Record::Mount(open.id, is_mount)]);
+            }
+            if folder.parent().is_none() {
+                open.root = Some((self.ground(folder, stat), (stat.st_dev, stat.st_ino)));
+                self.note_identity(folder, &open);
+            }
+        }
         self.keep_open(folder, open);
+        away
     }
 
     fn listed(&self, folder: &Arc<Folder>, inside: Inside<'_>) {
@@ -526,8 +495,18 @@ impl Sink for Remember {
             })
             .collect();
         self.set_ids(&ids);
-        open.gone =
-            known.into_values().filter(|known| !known.removed).map(|known| known.id).collect();
+        // What is there, and can't be looked at, is as it was; it is recorded, if it was.
+        for name in inside.unseen {
+            let file = open.files.remove(name).is_some_and(|file| !file.removed);
+            let folder = known.remove(name).is_some_and(|folder| !folder.removed);
+            left_out -= u32::from(file || folder);
+        }
+        open.has_something |= !inside.folders.is_empty() || inside.left_out > 0;
+        let gone = known.into_iter().filter(|(_, known)| !known.removed);
+        let gone = gone.map(|(name, known)| (name, known.id));
+        let is_away = |(_, id): &(_, i64)| self.setting.mounts.below.contains(id);
+        let (away, gone): (Vec<_>, Vec<_>) = gone.partition(is_away);
+        (open.away, open.gone) = (away, gone.into_iter().map(|(_, id)| id).collect());
         open.now = open.now.map(|now| FolderRow { left_out, ..now });
         self.keep_open(folder, open);
     }
@@ -538,12 +517,19 @@ impl Sink for Remember {
         }
         let mut open = self.open(folder);
         lock(&self.open).remove(&folder.whole);
+        let mut end = end;
+        if end == End::Complete && open.is_only_the_place() {
+            self.problem(folder.path(), Kind::Another);
+            end = End::Failed(AWAY);
+        }
         let row = open.row.unwrap_or(FolderRow { device: None, left_out: 0, error: None });
         let now = match end {
             End::Stopped => return,
             End::Complete => open.now.unwrap_or(row),
             End::Skipped => FolderRow { left_out: 1, error: None, ..row },
-            End::Failed(error) => FolderRow { error: Some(error), ..open.now.unwrap_or(row) },
+            End::Failed(error) | End::Unseen(error) => {
+                FolderRow { error: Some(error), ..open.now.unwrap_or(row) }
+            }
         };
         let now = FolderRow { left_out: now.left_out + open.ignored, ..now };
         let mut records = Vec::new();
@@ -551,14 +537,33 @@ impl Sink for Remember {
             records.push(Record::Listed(open.id, now));
         }
         // Only who has seen all can say that something is gone.
-        if end == End::Complete {
+        if matches!(end, End::Complete | End::Unseen(_)) {
+            self.note_identity(folder, &open);
             let files = std::mem::take(&mut open.files).into_iter();
             let gone = files.filter(|(_, file)| !file.removed);
             records.extend(gone.map(|(name, _)| Record::FileGone(open.id, name)));
             records.extend(open.gone.iter().map(|id| Record::FolderGone(*id)));
+            for (name, id) in &open.away {
+                let mut path = folder.path();
+                join(&mut path, name);
+                self.problem(path, Kind::Away);
+                records.push(Record::Away(*id));
+            }
         }
         self.setting.writer.add(records);
     }
+}
+
+impl Open {
+    /// Nothing of it is there: of a root that is another folder than it was.
+    fn is_only_the_place(&self) -> bool {
+        let is_another = self.root.is_some_and(|(ground, _)| ground != Ground::Same);
+        is_another && !self.has_something
+    }
+}
+
+fn is_link(path: &[u8]) -> bool {
+    std::fs::symlink_metadata(OsStr::from_bytes(path)).is_ok_and(|found| found.is_symlink())
 }
 
 fn count(counter: &AtomicU64) {

@@ -229,6 +229,7 @@ impl Sets {
         let files = inodes.iter().zip(references).map(|(inode, reference)| Entry {
             paths: inode.names.iter().map(|file| self.path(*file)).collect(),
             reference,
+            offline: false,
         });
         let set = Set { size, digest: kin.digest, verified, files: files.collect(), reclaimable };
         Some((set, copies))

@@ -1,10 +1,13 @@
 //! The database: what is known of files from one scan to the next.
 //!
 //! `schema.rs` has its tables, `lock.rs` who may write, `rows.rs` what is in them, `recall.rs` what a scan
-//! asks, `write.rs` how what it learned gets there, `roots.rs` and `scans.rs` those two tables, `space.rs`
-//! what folders take, `upkeep.rs` what keeps it in order.
+//! asks, `across.rs` what its last stage does, `write.rs` how what it learned gets there, `roots.rs` and
+//! `scans.rs` those two tables, `space.rs` what folders take, `upkeep.rs` what keeps it in order, `reading.rs` what can
+//! only be read.
 
-mod lock;
+pub mod across;
+pub(crate) mod lock;
+mod reading;
 pub mod recall;
 pub mod roots;
 pub mod rows;
@@ -25,8 +28,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, params};
-use rustix::fs::{Mode, OFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ToSql, Transaction, params};
+use rustix::fs::{Access, Mode, OFlags};
 
 use crate::digest::Algorithm;
 use crate::escape::escaped;
@@ -60,7 +63,11 @@ enum What {
     Unreachable(io::Error),
     OfSomebodyElse,
     NotOurs,
+    ALink,
     Newer(i32),
+    OlderAndReadOnly,
+    CanNotWrite(io::Error),
+    LeftInWal(PathBuf),
     NoCopy(PathBuf, String),
     Busy(String),
     Sqlite(rusqlite::Error),
@@ -94,6 +101,23 @@ impl fmt::Display for Error {
             What::NotOurs => {
                 write!(f, "is not a database of dupes, and was left as it is: use --database FILE")
             }
+            What::ALink => {
+                write!(f, "is a symbolic link, and none is followed: give the path it leads to")
+            }
+            What::OlderAndReadOnly => write!(
+                f,
+                "is of an older version, and has to be changed before it is read: copy it to where you may write"
+            ),
+            What::CanNotWrite(error) => write!(
+                f,
+                "can't be written to: {error}; what only reads it (report, status, roots list, verify) may work"
+            ),
+            What::LeftInWal(wal) => write!(
+                f,
+                "can't be read where nothing may be written: what was last recorded is still in {}; copy both to \
+                where you may write",
+                escaped(wal.as_os_str().as_bytes())
+            ),
             What::Newer(version) => write!(
                 f,
                 "has version {version}, this program knows {} at the most: use a newer one",
@@ -104,8 +128,13 @@ impl fmt::Display for Error {
                 "is of an older version, and can't be copied to {} before it is changed: {error}",
                 escaped(copy.as_os_str().as_bytes())
             ),
-            What::Busy(owner) if owner.is_empty() => write!(f, "somebody else is writing to it"),
-            What::Busy(owner) => write!(f, "is being written to by {owner}"),
+            What::Busy(owner) if owner.is_empty() => {
+                write!(f, "somebody else is writing to it: try again later")
+            }
+            What::Busy(owner) => write!(
+                f,
+                "is being written to by {owner}: try again once it has ended; `dupes status` says how far it is"
+            ),
             What::Sqlite(error) => self.fmt_sqlite(error, f),
         }
     }
@@ -115,8 +144,18 @@ impl Error {
     fn fmt_sqlite(&self, error: &rusqlite::Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{error}")?;
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                write!(f, ": it is damaged, and was left as it is; move it away to begin a new one")
+            Some(ErrorCode::DatabaseCorrupt) => {
+                write!(
+                    f,
+                    ": it is damaged, and what it says can't be relied on: `dupes verify` says how much; move it \
+                    away to begin a new one"
+                )
+            }
+            Some(ErrorCode::NotADatabase) => {
+                write!(f, ": it is none, or damaged: use --database FILE, or move it away")
+            }
+            Some(ErrorCode::SystemIoFailure) => {
+                write!(f, ": a disk that fails, or has no room left")
             }
             Some(ErrorCode::DiskFull) => write!(f, ": make room and run it again"),
             Some(ErrorCode::ReadOnly) => write!(f, ": it can only be read"),
@@ -148,6 +187,26 @@ impl Store {
 
     /// Opens a database that is there.
     pub fn open(path: &Path) -> Result<Store, Error> {
+        Store::open_by(path, |path| {
+            prepare(path).map_err(|what| match reading::why_not_written(path) {
+                Some(error) if reading::is_for_want_of_writing(&what) => What::CanNotWrite(error),
+                _ => what,
+            })
+        })
+    }
+
+    /// Opens a database that is there for questions alone: it need not be possible to write to it.
+    pub fn open_to_read(path: &Path) -> Result<Store, Error> {
+        Store::open_by(path, |path| match reading::why_not_written(path) {
+            Some(_) => reading::open(path),
+            None => prepare(path),
+        })
+    }
+
+    fn open_by(
+        path: &Path,
+        open: impl FnOnce(&Path) -> Result<Connection, What>,
+    ) -> Result<Store, Error> {
         let path = whole(path);
         let failed = |what| Error { path: path.clone(), what };
         match fs::symlink_metadata(&path) {
@@ -155,13 +214,18 @@ impl Store {
                 return Err(failed(What::Missing));
             }
             Err(error) => return Err(failed(What::Unreachable(error))),
+            Ok(found) if found.is_symlink() => return Err(failed(What::ALink)),
             Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
                 return Err(failed(What::OfSomebodyElse));
             }
             Ok(found) if !found.is_file() => return Err(failed(What::NotOurs)),
             Ok(_) => {}
         }
-        match prepare(&path) {
+        // SQLite would not say why.
+        if let Err(error) = reading::may(&path, Access::READ_OK) {
+            return Err(failed(What::Unreachable(error)));
+        }
+        match open(&path) {
             Ok(connection) => Ok(Store { path, connection }),
             Err(what) => Err(failed(what)),
         }
@@ -205,7 +269,7 @@ impl Store {
 
     /// Files that belong to it, which no scan should find: devices and inodes.
     pub fn own_files(&self) -> Vec<(u64, u64)> {
-        let names = ["", "-wal", "-shm", "-lock", "-journal"].map(|end| beside(&self.path, end));
+        let names = files_of(&self.path);
         let found = names.iter().filter_map(|path| fs::symlink_metadata(path).ok());
         found.map(|found| (found.dev(), found.ino())).collect()
     }
@@ -220,6 +284,13 @@ impl Store {
     pub fn set(&self, name: &str, value: &dyn ToSql) -> Result<(), Error> {
         let sql = "INSERT OR REPLACE INTO settings VALUES (?1, ?2)";
         self.wrap(self.connection.execute(sql, params![name, value]).map(drop))
+    }
+
+    /// Until it is dropped, all questions are about one state, whatever others write meanwhile. None: that
+    /// is so already.
+    pub fn moment(&self) -> Result<Option<Transaction<'_>>, Error> {
+        let begin = || self.connection.unchecked_transaction();
+        self.wrap(self.connection.is_autocommit().then(begin).transpose())
     }
 
     /// What `f` writes is there if it succeeds, and else nothing of it.
@@ -270,6 +341,19 @@ fn whole(path: &Path) -> PathBuf {
         (Ok(folder), Some(name)) => folder.join(name),
         _ => path.to_owned(),
     }
+}
+
+/// All files that a database has: its own, those that belong to it, and copies of before it was migrated.
+pub fn files_of(path: &Path) -> Vec<PathBuf> {
+    let copies = beside(path, "-before-");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    let copies = entries.map(|entry| path.with_file_name(entry.file_name())).filter(|path| {
+        let name = |path: &Path| path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+        name(path).starts_with(&name(&copies))
+    });
+    let own = ["", "-wal", "-shm", "-lock", "-journal"].map(|end| beside(path, end));
+    own.into_iter().chain(copies).collect()
 }
 
 /// A file beside it.

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, s
 use rustix::io::Errno;
 use tidegate::Pool;
 
+use crate::act::quarantine;
 use crate::filter::{Decision, Ignores};
 use crate::folders::{self, Folder, Folders, Found, open_path};
 use crate::io::Gauge;
@@ -47,9 +48,10 @@ pub trait Sink: Send + Sync {
         true
     }
 
-    /// A folder is there, and will be listed.
-    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) {
+    /// A folder is there, and will be listed, unless there is a reason why not: then it has failed.
+    fn opened(&self, folder: &Arc<Folder>, stat: &Stat) -> Option<Kind> {
         let _ = (folder, stat);
+        None
     }
 
     /// A folder was listed, and nobody has looked into those that are in it.
@@ -70,6 +72,8 @@ pub struct Inside<'a> {
     pub folders: &'a [Arc<Folder>],
     /// How many entries don't count, for whatever reason.
     pub left_out: u32,
+    /// Of these, names that are there, and nobody knows of what: the system did not say.
+    pub unseen: &'a [Box<[u8]>],
 }
 
 /// How far a look into a folder has come.
@@ -77,6 +81,8 @@ pub struct Inside<'a> {
 pub enum End {
     /// All that is in it was listed.
     Complete,
+    /// All was listed, but of some entries the system did not say what they are: its error.
+    Unseen(i32),
     /// It does not count: it was looked into by another way, or lies on a file system that is left out.
     Skipped,
     /// The rest could not be listed: the error of the system.
@@ -282,15 +288,17 @@ impl Walk {
                 return None;
             }
             Err(error) => {
-                let is_root = folder.depth == 0;
-                let kind = if is_root { Kind::Root } else { Kind::Folder };
-                self.problem(folder.path(), kind(code(error)));
+                self.not_read(folder, error, folder.depth == 0);
                 self.sink.left(folder, End::Failed(code(error)));
                 return None;
             }
         };
         Tally::add(&self.tally.folders, 1);
-        self.sink.opened(folder, &stat);
+        if let Some(why) = self.sink.opened(folder, &stat) {
+            self.problem(folder.path(), why);
+            self.sink.left(folder, End::Failed(code(Errno::NODEV)));
+            return None;
+        }
         let ignores = match self.filter.ignore_files {
             true => self.ignores(waiting, opened.as_fd()),
             false => None,
@@ -305,20 +313,24 @@ impl Walk {
             subfolders: Vec::new(),
             behind_links: Vec::new(),
             left_out: 0,
+            unseen: Vec::new(),
             end: End::Complete,
             stat,
         };
         let mut entries = RawDir::new(opened.as_fd(), listing);
+        // One that is the current folder can be opened even after it was deleted.
+        let mut is_unseen_root = folder.depth == 0;
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(Errno::INTR) => continue,
                 Err(error) => {
-                    self.problem(folder.path(), Kind::Folder(code(error)));
+                    self.not_read(folder, error, is_unseen_root);
                     look.end = End::Failed(code(error));
                     break;
                 }
             };
+            is_unseen_root = false;
             let name = entry.file_name();
             if !matches!(name.to_bytes(), b"." | b"..") {
                 look.at(opened.as_fd(), name, entry.file_type());
@@ -338,12 +350,18 @@ impl Walk {
         } else {
             OFlags::NOFOLLOW
         };
+        // What was removed is no copy of anything.
+        if folder.depth > 0 && folder.name().starts_with(quarantine::NAME) {
+            return Ok(None);
+        }
         let path = terminated(&folder.path());
         let opened = open_path(&path, OFlags::RDONLY | OFlags::DIRECTORY | follow)?;
         let stat = fstat(&opened)?;
         let identity = (stat.st_dev, stat.st_ino);
         if folder.depth > 0 {
-            if lock(&self.root_folders).contains_key(&identity) {
+            if self.filter.never.contains(&identity)
+                || lock(&self.root_folders).contains_key(&identity)
+            {
                 return Ok(None);
             }
             let is_mount = stat.st_dev != folder.found_on;
@@ -395,6 +413,11 @@ impl Walk {
         }
     }
 
+    fn not_read(&self, folder: &Folder, error: Errno, is_unseen_root: bool) {
+        let kind = if is_unseen_root { Kind::Root } else { Kind::Folder };
+        self.problem(folder.path(), kind(code(error)));
+    }
+
     fn problem(&self, path: Vec<u8>, kind: Kind) {
         self.problems.add(&self.tally, path, kind);
     }
@@ -413,6 +436,7 @@ struct Look<'a> {
     subfolders: Vec<Waiting>,
     behind_links: Vec<Waiting>,
     left_out: u32,
+    unseen: Vec<Box<[u8]>>,
     end: End,
     stat: Stat,
 }
@@ -444,7 +468,7 @@ impl Look<'_> {
             // A link that leads nowhere, or in a circle.
             Err(Errno::NOENT | Errno::LOOP) if self.is_link(opened, name, listed) => return false,
             Err(error) => {
-                self.problem(name, error);
+                self.unseen(name, error);
                 return false;
             }
         };
@@ -508,16 +532,22 @@ impl Look<'_> {
             })
     }
 
-    fn problem(&self, name: &CStr, error: Errno) {
+    /// It is there, but not known.
+    fn unseen(&mut self, name: &CStr, error: Errno) {
         let mut path = self.folder.path();
         folders::join(&mut path, name.to_bytes());
         self.walk.problem(path, Kind::File(code(error)));
+        self.unseen.push(name.to_bytes().into());
+        if self.end == End::Complete {
+            self.end = End::Unseen(code(error));
+        }
     }
 
     fn end(self) {
         let inside = self.subfolders.iter().chain(&self.behind_links);
         let inside: Vec<Arc<Folder>> = inside.map(|found| Arc::clone(&found.folder)).collect();
-        let inside = Inside { folders: &inside, left_out: self.left_out };
+        let (left_out, unseen) = (self.left_out, &*self.unseen);
+        let inside = Inside { folders: &inside, left_out, unseen };
         self.walk.sink.listed(&self.whole, inside);
         lock(&self.walk.frontier).extend(self.subfolders.into_iter().rev());
         if !self.behind_links.is_empty() {

@@ -233,6 +233,47 @@ fn check_has_all_errors_for_machines_too() {
     assert_eq!(home.run(&["config", "check"]).status.code(), Some(1));
 }
 
+/// Each is fine by itself; a run would refuse them together.
+#[test]
+fn check_finds_what_does_not_go_together() {
+    let home = Home::new();
+    let none = &[][..];
+    for (file, variables, run, named) in [
+        ("format = \"json\"\nnull = true\n", none, "find tree", ["--null", "--format"]),
+        ("[report]\nformat = \"csv\"\nnull = true\n", none, "report files", ["--null", "--format"]),
+        ("[find]\nnull = true\n", &[("DUPES_FORMAT", "json")], "find tree", ["--null", "--format"]),
+        ("[find]\nformat = \"fdupes\"\nhash = \"xxh3\"\n", none, "find tree", ["--hash", "fdupes"]),
+        ("[find]\nrf_over = 3\nrf_under = 3\n", none, "find tree", ["--rf-over", "--rf-under"]),
+        (
+            "[scan]\nmin_size = \"2k\"\n",
+            &[("DUPES_MAX_SIZE", "1k")],
+            "scan tree",
+            ["--min-size", "--max-size"],
+        ),
+    ] {
+        home.set(file);
+        for words in [run, "config check", &format!("config check {run}")] {
+            let words: Vec<&str> = words.split(' ').collect();
+            let output = home.run_in(&words, variables);
+            assert_eq!(output.status.code(), Some(1), "{file}: {words:?}: {output:?}");
+            let said = stderr(&output);
+            for option in named {
+                assert!(said.contains(option), "{option} is not in: {said}");
+            }
+            assert!(said.contains("config.toml:"), "where it comes from: {said}");
+        }
+    }
+    home.set("[find]\nformat = \"json\"\n[report]\nnull = true\n");
+    home.ok(&["config", "check"], &[]);
+    for line in ["find --stdin", "find --stdin0", "apply move --to a tree", "scan files", "man"] {
+        let words: Vec<&str> = ["config", "check"].into_iter().chain(line.split(' ')).collect();
+        home.ok(&words, &[]);
+    }
+    let mut homeless = home.command(&["config", "check"]);
+    homeless.env_remove("HOME");
+    assert_eq!(homeless.output().unwrap().status.code(), Some(0), "it needs no home folder");
+}
+
 #[test]
 fn filters_are_for_roots_that_are_new() {
     let home = Home::new();
@@ -267,4 +308,42 @@ fn a_hash_that_is_set_is_that_of_a_new_database() {
     assert_eq!(hash("one"), "blake3", "what it has is kept");
     home.ok(&["scan", "tree"], &[("DUPES_DATABASE", "two")]);
     assert_eq!(hash("two"), "sha256");
+}
+
+#[test]
+fn without_a_home_folder_each_command_says_what_to_set() {
+    let home = Home::new();
+    let (database, journal) = ("--database FILE", "--journal DIR");
+    for (verb, more, option) in [
+        ("scan", "", database),
+        ("scan", "tree", database),
+        ("roots list", "", database),
+        ("roots add", "tree", database),
+        ("roots remove", "tree", database),
+        ("refresh", "", database),
+        ("purge", "", database),
+        ("verify", "", database),
+        ("status", "", database),
+        ("report files", "", database),
+        ("report folders", "", database),
+        ("report", "--html page", database),
+        ("plan", "-o plan --report", database),
+        ("apply", "remove tree", journal),
+        ("undo", "", journal),
+        ("recover", "finish", journal),
+        ("log", "", journal),
+        ("purge-quarantine", "", journal),
+        ("config path", "", "--config FILE"),
+    ] {
+        let words: Vec<&str> = verb.split(' ').chain(more.split_whitespace()).collect();
+        let mut command = home.command(&words);
+        // A relative one says nothing.
+        command.env_remove("HOME").env("XDG_DATA_HOME", "here").env("XDG_CONFIG_HOME", "here");
+        let output = in_time(verb, move || command.output().unwrap());
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+        let said = stderr(&output);
+        for part in ["set HOME or XDG_", option, &format!("Usage: dupes {verb} ")] {
+            assert!(said.contains(part), "{words:?}: no {part:?} in: {said}");
+        }
+    }
 }

@@ -10,12 +10,14 @@ mod screen;
 
 use std::fs;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::process::{Command, Output, Stdio};
 
 use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
 use scans::Bench;
 use screen::{has, terminal, watch};
-use support::{in_time, stderr};
+use support::{dupes_with_signals, in_time, stderr};
 
 /// A verb that destroys something, and how much of that there is.
 struct Verb {
@@ -75,13 +77,21 @@ fn command(bench: &Bench, verb: &Verb) -> Command {
 
 /// With a terminal on stdin and stderr, at which somebody types that.
 fn typed(bench: &Bench, verb: &Verb, answer: &str) -> (Output, Vec<u8>) {
+    asked(bench, verb, |screen, _| {
+        fs::File::from(screen.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
+    })
+}
+
+/// With a terminal, on which somebody does something about the question.
+fn asked(bench: &Bench, verb: &Verb, about_it: impl FnOnce(&OwnedFd, Pid)) -> (Output, Vec<u8>) {
     let (screen, line) = terminal(80);
-    let mut command = command(bench, verb);
+    let mut command = dupes_with_signals();
+    command.args(["--no-config"]).args(&verb.words).arg("--database").arg(bench.database());
     command.stdin(line.try_clone().unwrap()).stderr(line).stdout(Stdio::piped());
     let child = command.spawn().unwrap();
     drop(command);
     let (screen, seen) = watch(screen, Vec::new(), |seen| has(seen, "[y/N]"));
-    fs::File::from(screen.try_clone().unwrap()).write_all(answer.as_bytes()).unwrap();
+    about_it(&screen, Pid::from_child(&child));
     let (_, seen) = watch(screen, seen, |_| false);
     (in_time("the end", move || child.wait_with_output().unwrap()), seen)
 }
@@ -128,7 +138,7 @@ fn on_a_terminal_it_asks_and_no_is_the_default() {
         // The last is the end of what is typed.
         for answer in ["\n", "n\n", "maybe\n", "\u{4}"] {
             let (output, seen) = typed(&bench, verb, answer);
-            assert_eq!(output.status.code(), Some(0), "{}", seen.escape_ascii());
+            assert_eq!(output.status.code(), Some(1), "{}", seen.escape_ascii());
             assert!(has(&seen, "can't be taken back"), "{}", seen.escape_ascii());
             assert!(has(&seen, "nothing was changed"), "{}", seen.escape_ascii());
             assert_eq!((verb.left)(&bench), before, "{:?}: {answer:?}", verb.words);
@@ -136,6 +146,20 @@ fn on_a_terminal_it_asks_and_no_is_the_default() {
         let (output, seen) = typed(&bench, verb, "y\n");
         assert_eq!(output.status.code(), Some(0), "{}", seen.escape_ascii());
         assert_eq!((verb.left)(&bench), 0, "{:?}", verb.words);
+    }
+}
+
+/// As Ctrl-C does.
+#[test]
+fn a_signal_at_the_question_ends_it_with_a_word() {
+    for at in 0..4 {
+        let bench = bench();
+        let verb = &verbs(&bench)[at];
+        let before = (verb.left)(&bench);
+        let (output, seen) = asked(&bench, verb, |_, pid| kill_process(pid, Signal::INT).unwrap());
+        assert_eq!(output.status.code(), Some(130), "{}: {}", output.status, seen.escape_ascii());
+        assert!(has(&seen, "interrupted: nothing was changed"), "{}", seen.escape_ascii());
+        assert_eq!((verb.left)(&bench), before, "{:?}", verb.words);
     }
 }
 

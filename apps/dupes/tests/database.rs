@@ -67,6 +67,10 @@ fn a_damaged_page_is_noticed_and_nobody_crashes() {
             assert!(code == Some(0) || is_said, "page {page}, {verb:?}: nothing said");
             if verb == ["verify"] {
                 assert_eq!(code, Some(2), "page {page}: it is not in order: {output:?}");
+                let repaired = bench.dupes(&["verify", "--repair", "--yes"]);
+                let can_be = stderr(&output).contains("verify --repair puts it right");
+                let is_repaired = repaired.status.code() == Some(0);
+                assert_eq!(can_be, is_repaired, "page {page}: {output:?}, {repaired:?}");
             }
         }
     }
@@ -141,17 +145,18 @@ fn a_database_of_somebody_else_is_not_believed() {
     assert_eq!(fs::read(bench.database()).unwrap(), before);
 }
 
-#[test]
-fn a_database_that_can_only_be_read_is_not_changed_and_that_is_said() {
-    if skipped_without_root() {
-        return;
-    }
-    let bench = scanned();
+/// What says only what is recorded.
+const QUESTIONS: [&[&str]; 4] =
+    [&["report", "files"], &["report", "folders"], &["roots", "list"], &["verify"]];
+
+fn mode(path: &Path, mode: u32) {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+    fs::set_permissions(path, mode).unwrap();
+}
+
+/// All files of it, and their folder, are those of a user who may only read them.
+fn only_to_read(bench: &Bench) {
     let data = bench.database().parent().unwrap().to_owned();
-    let mode = |path: &Path, mode| {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        fs::set_permissions(path, mode).unwrap();
-    };
     mode(bench.dir.path(), 0o755);
     for path in fs::read_dir(&data).unwrap().map(|file| file.unwrap().path()) {
         chown(&path, Some(65_534), Some(65_534)).unwrap();
@@ -159,14 +164,66 @@ fn a_database_that_can_only_be_read_is_not_changed_and_that_is_said() {
     }
     chown(&data, Some(65_534), Some(65_534)).unwrap();
     mode(&data, 0o500);
+}
+
+#[test]
+fn a_database_that_can_only_be_read_is_not_changed_and_that_is_said() {
+    if skipped_without_root() {
+        return;
+    }
+    let bench = scanned();
+    let answers = QUESTIONS.map(|question| bench.dupes(question).stdout);
+    only_to_read(&bench);
     let before = fs::read(bench.database()).unwrap();
     for verb in [&["scan"][..], &["purge", "--yes"], &["verify", "--repair", "--yes"]] {
         let output = as_nobody(&bench, verb);
-        let is_in_order = verb[0] == "verify" && output.status.code() == Some(0);
-        assert!(output.status.code() == Some(2) || is_in_order, "{verb:?}: {output:?}");
-        assert!(stderr(&output).starts_with("dupes: "), "{verb:?}: {output:?}");
+        assert_eq!(output.status.code(), Some(2), "{verb:?}: {output:?}");
+        assert!(stderr(&output).contains("can't be written to: Permission denied"), "{output:?}");
     }
+    for (question, answer) in QUESTIONS.iter().zip(answers) {
+        let output = as_nobody(&bench, question);
+        assert_eq!(output.status.code(), Some(0), "{question:?}: {output:?}");
+        assert_eq!(output.stdout, answer, "{question:?}");
+    }
+    assert_eq!(as_nobody(&bench, &["status"]).status.code(), Some(0));
     assert_eq!(fs::read(bench.database()).unwrap(), before);
+    // As one that was killed leaves it.
+    let wal = format!("{}-wal", bench.database().display());
+    fs::write(&wal, "something").unwrap();
+    chown(&wal, Some(65_534), Some(65_534)).unwrap();
+    let output = as_nobody(&bench, &["report", "files"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(stderr(&output).contains("copy both to where you may write"), "{output:?}");
+    mode(&bench.database(), 0);
+    for verb in [&["status"][..], &["scan"]] {
+        let output = as_nobody(&bench, verb);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains("can't be opened: Permission denied"), "{output:?}");
+    }
+}
+
+/// A snapshot, or a disk with a backup.
+#[test]
+fn a_database_on_a_read_only_mount_answers() {
+    let bench = scanned();
+    let answer = bench.dupes(&["report", "files"]).stdout;
+    assert!(!answer.is_empty());
+    let mut script = Command::new("unshare");
+    script.args(["--mount", "--propagation", "private", "sh", "-c"]);
+    script.arg(
+        r#"mount --bind "$DATA" "$DATA" && mount -o remount,ro,bind "$DATA" || { echo unmountable; exit 0; }
+        exec "$DUPES" report files --no-config --database "$DATA/dupes.db""#,
+    );
+    script.env("DATA", bench.database().parent().unwrap());
+    script.env("DUPES", env!("CARGO_BIN_EXE_dupes")).stdin(Stdio::null());
+    let Ok(output) = in_time("a read-only mount", move || script.output()) else {
+        return eprintln!("skipped: there is no unshare");
+    };
+    if output.stdout.starts_with(b"unmountable") || stderr(&output).starts_with("unshare") {
+        return eprintln!("skipped: may not mount: {}", stderr(&output));
+    }
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.stdout, answer, "{output:?}");
 }
 
 /// On a disk of its own that is too small, and then not any more.

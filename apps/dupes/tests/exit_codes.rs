@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use dupes::exit::Exit;
 use rustix::process::{Pid, Signal, kill_process};
-use support::{dupes_with_signals, in_time, write};
+use support::{dupes_with_signals, in_time, stderr, write};
 use tempfile::TempDir;
 
 fn tree() -> TempDir {
@@ -59,7 +59,7 @@ fn usage() {
         &["find"],
         &["find", "--threads", "0", "."],
         &["look"],
-        &["purge", "--database", "d"],
+        &["roots", "remove", "--database", "d", "."],
         &["config", "check", "find", "--threads", "0", "."],
     ] {
         assert_eq!(code(&dir, words), Some(1), "{words:?}");
@@ -80,6 +80,21 @@ fn could_not_run() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     command.args(["find", "--no-config", "."]).current_dir(dir.path()).stdout(full);
     assert_eq!(command.status().unwrap().code(), Some(2));
+}
+
+#[test]
+fn a_root_that_was_deleted_is_nowhere_to_look() {
+    let dir = tree();
+    for (words, expected) in [("find .", 2), ("find . ..", 3), ("plan -o ../plan .", 2)] {
+        let gone = dir.path().join("gone");
+        fs::create_dir(&gone).unwrap();
+        let mut command = Command::new("sh");
+        let script = format!("rmdir ../gone && exec \"$0\" --no-config {words}");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_dupes")]).current_dir(gone);
+        let output = in_time(words, move || command.output().unwrap());
+        assert_eq!(output.status.code(), Some(expected), "{words}: {output:?}");
+        assert!(stderr(&output).contains(".: can't look there"), "{output:?}");
+    }
 }
 
 #[test]

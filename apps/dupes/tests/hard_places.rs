@@ -314,7 +314,7 @@ fn a_signal_ends_it_and_says_what_was_done() {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         let said: Vec<String> = lines.filter(|line| line.starts_with("dupes:")).collect();
         assert_eq!(child.wait().unwrap().code(), Some(130));
-        assert!(said.concat().contains("interrupted: 1 folders and 2 files were seen"), "{said:?}");
+        assert!(said.concat().contains("interrupted: 1 folder and 2 files were seen"), "{said:?}");
         let mut listing = String::new();
         child.stdout.take().unwrap().read_to_string(&mut listing).unwrap();
         assert_eq!(listing, "");

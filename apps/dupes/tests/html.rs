@@ -260,6 +260,15 @@ fn what_is_gone_is_not_in_it_and_what_is_offline_is_marked() {
         [(&json!("here"), &json!(0)), (&json!("there"), &json!(2)), (&json!("too"), &json!(0))]
     );
     assert!(between(&page, "<table id=\"roots\">", "</table>").contains(">offline<"));
+    for claim in array(&data["claims"]) {
+        let folders = array(&claim["folders"]).iter().map(|number| folder(&data, number));
+        let away = folders.map(|path| path.starts_with(elsewhere.to_str().unwrap()));
+        let away: Vec<usize> =
+            away.enumerate().filter(|(_, is_away)| *is_away).map(|(at, _)| at).collect();
+        assert_eq!((&claim["offline"], away.len()), (&json!(away), 1), "{claim}");
+        assert_eq!(claim["reclaimable"], 0, "one of both is not here: {claim}");
+    }
+    assert!(!array(&data["claims"]).is_empty());
 }
 
 #[test]

@@ -161,3 +161,370 @@ fn where_case_does_not_count_two_spellings_are_one_file() {
     assert_eq!(groups(&output), [["Other", "Photo"]], "{output:?}");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
+
+/// A root that is here, with a mount below it that is not.
+#[test]
+fn what_was_mounted_below_a_root_is_no_copy_to_rely_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"export XDG_DATA_HOME="$DIR/data"; cd "$DIR"; mkdir -p root/stick root/here; mount -t tmpfs none root/stick
+        for n in 1 2 3; do head -c $((9000 + n)) /dev/zero > root/here/$n; done; cp -r root/here root/stick/there
+        scan() { "$DUPES" scan --no-config --progress never "$@" >/dev/null 2>&1 || true; }
+        report() { "$DUPES" report "$@" --no-config --json; }
+        scan root; report files; report folders
+        umount root/stick; scan; report files; report folders; "$DUPES" report files --no-config"#;
+    let Some(output) = in_namespace(dir.path(), TMPFS, script) else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut all = serde_json::Deserializer::from_str(&said).into_iter::<serde_json::Value>();
+    let mut next = || all.next().unwrap().unwrap_or_else(|error| panic!("{error}: {said}"));
+    for is_away in [false, true] {
+        let (files, folders) = (next(), next());
+        let totals = &files["totals"];
+        assert_eq!(totals["sets"], 3, "{files}");
+        assert_eq!(totals["redundant_files"], if is_away { 0 } else { 3 }, "{files}");
+        assert_eq!(totals["reclaimable_bytes"] == 0, is_away, "{files}");
+        let (set, group) = (&folders["exact"][0], &files["groups"][0]);
+        assert_eq!(set["folders"].as_array().map(Vec::len), Some(2), "{folders}");
+        assert_eq!(set["reclaimable"] == 0, is_away, "{folders}");
+        for offline in [&set["offline"], &group["offline"]] {
+            let offline = offline.as_array().unwrap();
+            assert_eq!(offline.len(), usize::from(is_away), "{files} {folders}");
+            let is_there =
+                |path: &serde_json::Value| path.as_str().unwrap().contains("/stick/there");
+            assert!(offline.iter().all(is_there), "{files} {folders}");
+        }
+    }
+    assert!(said.contains("\n  O ") && said.contains("/stick/there/3"), "{said}");
+}
+
+/// In scans of their own both roots have it.
+#[test]
+fn a_folder_that_two_roots_show_is_no_copy_of_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"export XDG_DATA_HOME="$DIR/data"; mkdir -p "$DIR/a/in" "$DIR/b/in" "$DIR/b/copy"
+        for n in 1 2 3; do head -c $((9000 + n)) /dev/zero > "$DIR/a/in/$n"; done
+        mount --bind "$DIR/a/in" "$DIR/b/in"; cp "$DIR"/a/in/1 "$DIR/b/copy"
+        "$DUPES" scan --no-config --progress never "$DIR/a" >/dev/null
+        "$DUPES" scan --no-config --progress never "$DIR/b" >/dev/null
+        "$DUPES" scan --no-config --progress never --restart "$DIR/a" >/dev/null
+        exec "$DUPES" report folders --no-config --json"#;
+    let Some(output) = in_namespace(dir.path(), BIND, script) else { return };
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!([&found["exact"], &found["partial"]], [&serde_json::json!([]); 2], "{found}");
+    let held = found["contained"].as_array().unwrap();
+    assert_eq!(held.len(), 1, "{found}");
+    assert!(held[0]["folder"].as_str().unwrap().ends_with("/b/copy"), "{found}");
+    assert!(held[0]["within"].as_str().unwrap().ends_with("/a"), "{found}");
+}
+
+#[test]
+fn two_roots_never_show_the_same_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"export XDG_DATA_HOME="$DIR/data"; cd "$DIR"; mkdir -p a/in/deep b c d; echo same > a/in/x; cp a/in/x a/in/y; cp a/in/x d
+        scan() { code=0; "$DUPES" scan --no-config --progress never "$@" 2>&1 || code=$?; echo "$1: exit $code"; }
+        scan a; scan d
+        mount --bind a b; scan b
+        mount --bind a/in c; scan c
+        mount --bind a d; scan
+        "$DUPES" roots list --no-config
+        umount d; "$DUPES" roots remove --no-config --yes a; scan c; scan b; scan"#;
+    let Some(output) = in_namespace(dir.path(), BIND, script) else { return };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for root in ["a", "d"] {
+        assert!(said.contains(&format!("\n{root}: exit 0\n")), "{said}");
+    }
+    for root in ["b", "c"] {
+        let refused =
+            format!("/{root} and the root {}/a show the same folders", dir.path().display());
+        assert!(said.contains(&refused) && said.contains(&format!("{root}: exit 2\n")), "{said}");
+    }
+    // One that was a folder of its own when it was registered.
+    let again = format!("/d: not scanned: it is the folder of the root {}/a", dir.path().display());
+    assert!(said.contains(&again) && said.contains("\n: exit 3\n"), "{said}");
+    assert!(!said.contains("/b: ") && !said.contains("/c: 1"), "neither is registered: {said}");
+    // What shows a part of another one comes first now, and the other is refused.
+    assert!(said.contains("\nc: exit 0\n"), "{said}");
+    assert!(
+        said.contains(&format!("/b and the root {}/c show the same", dir.path().display())),
+        "{said}"
+    );
+    assert!(said.ends_with("\n: exit 0\n"), "{said}");
+}
+
+/// Two disks in one drive, one after the other: the second gets the number of the first, and so do files on it.
+#[test]
+fn a_disk_that_gets_the_number_of_another_is_not_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"mkdir "$DIR/m1" "$DIR/m2"; export XDG_DATA_HOME="$DIR/data"
+        fill() { mount -t tmpfs -o mode=700 none "$DIR/$1"; head -c 9000 /dev/zero > "$DIR/$1/$2"; cp "$DIR/$1/$2" "$DIR/$1/$2-2"; }
+        scan() { "$DUPES" scan --no-config --progress never "$DIR/$1" >/dev/null; }
+        fill m1 f; scan m1; stat -c '%d %i' "$DIR"/m1/f >&2; umount "$DIR/m1"
+        fill m2 h; stat -c '%d %i' "$DIR"/m2/h >&2; scan m2
+        exec "$DUPES" report files --no-config --json"#;
+    let Some(output) = in_namespace(dir.path(), TMPFS, script) else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let numbers: Vec<&str> = said.lines().take(2).collect();
+    if numbers[0] != numbers[1] {
+        eprintln!("here they get numbers of their own: {numbers:?}");
+    }
+    assert_eq!(groups(&output), [["f", "f-2", "h", "h-2"]], "{output:?}");
+    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(listing["groups"][0]["links"], serde_json::json!([]), "{listing}");
+}
+
+/// What an action prints, with what the shell says of the tree after it.
+fn acted(dir: &Path, needs: &str, script: &str) -> Option<String> {
+    let script = format!(
+        r#"export XDG_DATA_HOME="$DIR/data" HOME="$DIR"; dupes() {{ "$DUPES" "$@" --no-config 2>&1 || echo "exit $?"; }}
+        {script}"#
+    );
+    let output = in_namespace(dir, needs, &script)?;
+    Some(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// How many files are recorded as there, and as gone, in that line.
+fn recorded(said: &str, at: &str) -> (u64, u64) {
+    let line =
+        said.lines().find(|line| line.starts_with(at)).unwrap_or_else(|| panic!("{at}: {said}"));
+    let number = |what: &str| {
+        let after = line.split_once(&format!("\"{what}\":")).unwrap().1;
+        after.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    (number("files"), number("removed"))
+}
+
+/// What is mounted on a folder of the tree can be put aside, and is back with all that is in it.
+const DRAWER: &str = r#"mkdir -p "$DIR/tree/in/deep/mounted" "$DIR/drawer"; cd "$DIR/tree"; say() { echo "$1 $(dupes roots list --json)"; }
+    mount -t tmpfs none in/deep/mounted; mount --move in/deep/mounted "$DIR/drawer"; mount --move "$DIR/drawer" in/deep/mounted"#;
+
+#[test]
+fn what_is_mounted_below_a_root_is_away_and_not_gone() {
+    let dir = folder(&["tree/a"]);
+    let script = format!(
+        r#"{DRAWER}; mkdir in/deep/mounted/below; echo x > in/deep/mounted/b; echo x > in/deep/mounted/below/c
+        touch -d 2001-01-01 in/deep/mounted/b in/deep/mounted/below/c
+        dupes scan "$DIR/tree"; say scanned
+        mount --move in/deep/mounted "$DIR/drawer"; touch in/deep/mounted/.keep
+        dupes scan; say unmounted
+        dupes scan; dupes purge --yes; say purged
+        rm -r in; dupes scan; say vanished
+        mkdir -p in/deep/mounted; mount --move "$DIR/drawer" in/deep/mounted; dupes scan; say back
+        mount --move in/deep/mounted "$DIR/drawer"; dupes scan; dupes roots add "$DIR/tree"; dupes scan; say given"#
+    );
+    let Some(said) = acted(dir.path(), DRAWER, &script) else { return };
+    for at in ["scanned", "unmounted", "purged", "vanished", "back"] {
+        assert_eq!(recorded(&said, at), (3, 0), "{at}: {said}");
+    }
+    assert_eq!(recorded(&said, "given"), (1, 2), "{said}");
+    assert_eq!(said.matches("what was mounted there is not").count(), 4, "{said}");
+    assert_eq!(said.matches("exit 3").count(), 4, "{said}");
+}
+
+#[test]
+fn a_link_to_another_file_system_is_no_mount() {
+    let dir = folder(&["tree/a"]);
+    let script = format!(
+        r#"{DRAWER}; mkdir in/deep/mounted/below; echo x > in/deep/mounted/below/b; cd "$DIR"
+        mkdir linked; ln -s "$DIR/tree/in/deep/mounted/below" linked/link
+        dupes scan --follow "$DIR/linked"; say scanned; rm linked/link; dupes scan "$DIR/linked"; say removed"#
+    );
+    let Some(said) = acted(dir.path(), DRAWER, &script) else { return };
+    assert_eq!(recorded(&said, "scanned"), (1, 0), "{said}");
+    assert_eq!(recorded(&said, "removed"), (0, 1), "{said}");
+    assert!(!said.contains("exit"), "{said}");
+}
+
+#[test]
+fn a_root_that_is_not_mounted_is_offline_whatever_lies_below_the_mount() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        r#"{DRAWER}; cd "$DIR"; root="$DIR/tree/in/deep/mounted"; echo x > "$root/a"; echo x > "$root/b"
+        dupes scan "$root"; say scanned
+        mount --move "$root" drawer; touch "$root/.keep" "$root/a"
+        dupes scan; say unmounted
+        dupes roots add "$root"; dupes scan; say given"#
+    );
+    let Some(said) = acted(dir.path(), DRAWER, &script) else { return };
+    assert_eq!(recorded(&said, "scanned"), (2, 0), "{said}");
+    assert_eq!(recorded(&said, "unmounted"), (2, 0), "{said}");
+    assert!(
+        said.contains("another folder, on another disk, is in its place")
+            && said.contains("exit 2"),
+        "{said}"
+    );
+    assert!(said.contains("dupes roots add"), "it is said what to do: {said}");
+    assert_eq!(recorded(&said, "given"), (2, 1), "{said}");
+}
+
+#[test]
+fn a_root_whose_first_scan_was_stopped_is_known_when_it_is_not_mounted() {
+    let dir = tempfile::tempdir().unwrap();
+    let needs = format!("command -v strace; {DRAWER}");
+    let script = format!(
+        r#"{DRAWER}; cd "$DIR"; root="$DIR/tree/in/deep/mounted"; mkdir "$root/one" "$root/two"
+        echo x > "$root/one/a"; echo x > "$root/two/b"
+        env --default-signal=INT strace -f -qq -o /dev/null -P "$root/one" -P "$root/two" \
+            -e trace=getdents64 -e inject=getdents64:signal=INT:when=3 \
+            "$DUPES" scan --no-config --threads 1 "$root" || echo "stopped $?"; say scanned
+        mount --move "$root" drawer; dupes scan; say unmounted"#
+    );
+    let Some(said) = acted(dir.path(), &needs, &script) else { return };
+    assert!(said.contains("stopped 130"), "{said}");
+    assert!(said.contains("exit 2") && said.contains("offline"), "{said}");
+    let before = recorded(&said, "scanned");
+    assert_eq!((recorded(&said, "unmounted"), before.1), (before, 0), "{said}");
+}
+
+const OVERLAY: &str = r#"mkdir -p "$DIR/layers" "$DIR/mounted"; mount -t tmpfs none "$DIR/layers"; cd "$DIR/layers"
+    mkdir lower upper work; mount -t overlay none -o lowerdir=lower,upperdir=upper,workdir=work "$DIR/mounted""#;
+
+/// Where inodes say little all is read again by a scan that reads; what others find is not void by that.
+#[test]
+fn what_is_known_of_an_overlay_is_shown_until_it_is_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        r#"{OVERLAY}; for name in a b c; do head -c 100 /dev/zero > "$DIR/mounted/$name"; done
+        touch -d 2001-01-01 "$DIR/mounted"/*; sleep 2.1
+        dupes scan "$DIR/mounted"; dupes report files --format fdupes
+        dupes refresh; dupes report files --format fdupes
+        dupes scan folders; dupes report files --format fdupes
+        dupes scan; dupes scan --trust-inodes"#
+    );
+    let Some(said) = acted(dir.path(), OVERLAY, &script) else { return };
+    assert_eq!(said.matches("/mounted/c\n").count(), 3, "{said}");
+    assert_eq!(said.matches("read: 3 times").count(), 2, "{said}");
+    assert_eq!(said.matches("read: 0 times").count(), 3, "{said}");
+}
+
+/// The kernel compares and shares; nothing else changes.
+#[test]
+fn reflinks_share_blocks_where_the_file_system_can() {
+    for make in ["mkfs.xfs -q -f -m reflink=1", "mkfs.btrfs -q -f"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mount = loop_mount(make);
+        let script = format!(
+            r#"{mount}; cd "$DIR/mounted"
+            head -c 1000000 /dev/urandom > a; cp a b; cp a c; chmod 600 b; touch -d 2001-01-01 b
+            sync; stat -c '%n %a %Y %i' * > before; sha256sum a b c >> before
+            dupes apply reflink . --exclude before --execute
+            sync; stat -c '%n %a %Y %i' a b c before | grep -v before > after; sha256sum a b c >> after
+            grep -v '^before' before | cmp - after && echo the same
+            dupes find --format json --exclude before --exclude after . | grep -o '"reclaimable_bytes":[0-9]*'
+            dupes apply reflink . --exclude before --exclude after --execute
+            dupes undo && cat a | cmp - b && echo equal"#
+        );
+        let Some(said) = acted(dir.path(), &mount, &script) else { continue };
+        assert!(said.contains("reflinked 2 names"), "{make}: {said}");
+        assert!(said.contains("the same\n"), "{make}: {said}");
+        assert!(said.contains("\"reclaimable_bytes\":0"), "{make}: {said}");
+        assert!(said.contains("nothing to give back") && said.contains("equal"), "{make}: {said}");
+        assert!(!said.contains("exit"), "{make}: {said}");
+    }
+}
+
+/// One file by two paths: no plan, and no action.
+#[test]
+fn a_bind_mount_is_never_acted_on_as_a_copy() {
+    let dir = folder(&["one/a"]);
+    let script = r#"mkdir "$DIR/two"; mount --bind "$DIR/one" "$DIR/two"
+        dupes apply remove "$DIR/one" "$DIR/two" --execute --quarantine "$DIR"
+        dupes plan "$DIR/one" "$DIR/two" -o "$DIR/plan"
+        cat "$DIR/one/a"; grep -c keepers "$DIR/plan" || true"#;
+    let Some(said) = acted(dir.path(), BIND, script) else { return };
+    assert!(said.contains("removed 0 names"), "{said}");
+    assert!(said.trim_end().ends_with('0'), "no set: {said}");
+    assert!(dir.path().join("one/a").exists());
+}
+
+/// Two real files when the plan was made; by now a mount shows the one that stays in the place of the one that goes.
+#[test]
+fn a_bind_mount_that_was_made_after_the_plan_is_never_acted_on_as_a_copy() {
+    for action in ["remove", "move --to \"$DIR/moved\"", "hardlink", "symlink"] {
+        for (from, onto) in [("one", "two"), ("one/a", "two/a"), ("two", "one"), ("two/a", "one/a")]
+        {
+            let dir = folder(&["one/a", "two/a", "moved/x/b"]);
+            let script = format!(
+                r#"dupes plan "$DIR/one" "$DIR/two" -o "$DIR/plan"; cp "$DIR/one/a" "$DIR/whole"
+                mount --bind "$DIR/{from}" "$DIR/{onto}"
+                dupes apply {action} --plan "$DIR/plan" --execute
+                umount "$DIR/{onto}"; cmp "$DIR/one/a" "$DIR/whole" && cmp "$DIR/two/a" "$DIR/whole" && echo both are whole
+                stat -c '%F %h' "$DIR/one/a" "$DIR/two/a""#
+            );
+            let Some(said) = acted(dir.path(), BIND, &script) else { return };
+            assert!(said.contains(" 0 names"), "{action}, {from} on {onto}: {said}");
+            assert!(said.contains("both are whole"), "{action}, {from} on {onto}: {said}");
+            assert!(
+                said.ends_with("regular file 1\nregular file 1\n"),
+                "{action}, {from} on {onto}: {said}"
+            );
+        }
+    }
+}
+
+/// A file that goes is renamed within its mount, and has its quarantine there, at the top.
+#[test]
+fn each_mount_has_a_quarantine_of_its_own() {
+    let dir = folder(&["a"]);
+    let script = format!(
+        r#"{TMPFS}; mkdir "$DIR/mounted/deep"; cp -p "$DIR/a" "$DIR/mounted/deep/b"; cp -p "$DIR/a" "$DIR/mounted/deep/c"
+        dupes apply remove "$DIR/a" "$DIR/mounted" --keep first --execute
+        ls -A "$DIR/mounted" "$DIR/mounted/deep"
+        dupes undo; ls "$DIR/mounted/deep""#
+    );
+    let Some(said) = acted(dir.path(), TMPFS, &script) else { return };
+    assert!(said.contains("removed 2 names"), "{said}");
+    let us = rustix::process::geteuid().as_raw();
+    assert!(said.contains(&format!(".dupes-quarantine-{us}\n")), "{said}");
+    assert!(said.ends_with("restored: 2\nb\nc\n"), "{said}");
+}
+
+/// One mount, and two file systems in it that nothing is renamed between.
+#[test]
+fn each_subvolume_has_a_quarantine_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount = format!(
+        r#"{}; btrfs subvolume create "$DIR/mounted/sub" >/dev/null"#,
+        loop_mount("mkfs.btrfs -q -f")
+    );
+    let script = format!(
+        r#"{mount}; cd "$DIR/mounted"; mkdir to; echo same > a; for name in b sub/c sub/d; do cp -p a $name; done
+        dupes apply move --to to . --keep name:a --execute; echo moved
+        dupes apply remove . --keep name:a --execute
+        ls -A sub; dupes undo; ls sub"#
+    );
+    let Some(said) = acted(dir.path(), &mount, &script) else { return };
+    let (moved, removed) = said.split_once("\nmoved\n").unwrap();
+    assert!(moved.contains("moved 1 name,"), "{said}");
+    assert_eq!(moved.matches("another file system, mount or subvolume").count(), 2, "{said}");
+    assert!(removed.contains("removed 3 names"), "{said}");
+    let us = rustix::process::geteuid().as_raw();
+    assert!(removed.contains(&format!("\n.dupes-quarantine-{us}\nrestored ")), "{said}");
+    assert!(removed.ends_with("restored: 3\nc\nd\n"), "{said}");
+}
+
+/// Power is lost right after the program said that it was done.
+#[test]
+fn what_was_done_is_still_done_after_a_loss_of_power() {
+    for make in ["mkfs.xfs -q -f", "mkfs.ext4 -q -F"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mount, needs) = (loop_mount(make), format!("command -v xfs_io; {}", loop_mount(make)));
+        for action in ["remove", "hardlink"] {
+            let script = format!(
+                r#"{mount}; cd "$DIR/mounted"; mkdir t data; export XDG_DATA_HOME="$PWD/data"
+                for n in 1 2 3 4 5 6 7 8; do echo "set $((n % 2))" > t/$n; touch -d 2001-01-01 t/$n; done; sync
+                echo "set 0" > t/late; touch -d 2001-01-01 t/late # not on disk yet, when it is acted on
+                dupes apply {action} t --execute --keep name:late
+                xfs_io -x -c shutdown . ; cd /; umount "$DIR/mounted"; mount "$DIR/image" "$DIR/mounted"; cd "$DIR/mounted"
+                cat t/late; cat t/1; ls t | wc -l; export XDG_DATA_HOME="$PWD/data"
+                dupes log; dupes undo; cat t/* | sort | uniq -c"#
+            );
+            let Some(said) = acted(dir.path(), &needs, &script) else { continue };
+            assert!(said.contains("set 0\nset 1\n"), "{make} {action}: {said}");
+            assert!(said.contains("done 7"), "{make} {action}: {said}");
+            assert!(said.contains("restored: 7"), "{make} {action}: {said}");
+            assert!(
+                said.contains("5 set 0") && said.contains("4 set 1"),
+                "{make} {action}: {said}"
+            );
+        }
+    }
+}

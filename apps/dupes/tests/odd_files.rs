@@ -4,14 +4,16 @@
 #[path = "support/fuse.rs"]
 mod fuse;
 mod support;
+#[path = "support/tree.rs"]
+mod tree;
 
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use fuse::{Node, Tree};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{json, stderr};
+use tree::{Node, Tree};
 
 const FIND: &str = r#"exec "$DUPES" find --format json --progress never"#;
 

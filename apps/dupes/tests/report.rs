@@ -9,10 +9,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
+use dupes::alike::Likeness;
+use dupes::options::Format;
+use dupes::output::printer;
+use dupes::report;
+use dupes::stop::Stop;
+use dupes::store::Store;
 use rusqlite::Connection;
 use scans::{Bench, Dump, number};
 use support::stderr;
+
 // ------------------------------------------------------------ roots and reports
 
 #[test]
@@ -38,6 +47,60 @@ fn roots_do_not_overlap_and_keep_their_filters() {
         Dump { folders: BTreeMap::new(), files: BTreeMap::new(), gone: vec![] }
     );
     assert!(bench.path("in/a.txt").exists());
+}
+
+#[test]
+fn a_root_that_is_added_is_scanned_with_its_filters() {
+    let bench = Bench::new();
+    bench.write("in/a.txt", "the same");
+    bench.write("in/b.txt", "the same");
+    bench.write("in/c.jpg", "the same");
+    bench.write("other/d", "x");
+    let [inside, other] = ["in", "other"].map(|name| bench.path(name));
+    let [inside, other] = [&inside, &other].map(|path| path.to_str().unwrap());
+    let added = bench.dupes(&["roots", "add", "--exclude", "*.jpg", inside]);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    assert!(stderr(&added).contains(&format!("dupes: registered: {inside}")), "{added:?}");
+    assert_eq!(bench.dupes(&["roots", "add", other]).status.code(), Some(0));
+    let listed = || -> serde_json::Value {
+        serde_json::from_slice(&bench.dupes(&["roots", "list", "--json"]).stdout).unwrap()
+    };
+    let roots = listed();
+    assert_eq!(roots["roots"].as_array().map(Vec::len), Some(2), "{roots}");
+    assert_eq!(
+        (&roots["roots"][0]["path"], &roots["roots"][0]["files"]),
+        (&inside.into(), &0.into())
+    );
+    assert_eq!(roots["roots"][0]["filters"], serde_json::json!(["--exclude=*.jpg"]));
+    // Nothing was read yet, and so nothing is known, which a refresh does not change.
+    for verb in [&["refresh"][..], &["scan", "files"]] {
+        let output = bench.dupes(verb);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(&format!("{inside}: never scanned")), "{output:?}");
+    }
+    assert_eq!(listed(), roots);
+    let status = bench.dupes(&["status"]);
+    assert!(String::from_utf8_lossy(&status.stdout).contains("never scanned"), "{status:?}");
+    assert!(groups(&bench).is_empty());
+    // Once more it is the same, unless other filters are said.
+    let again = bench.dupes(&["roots", "add", inside]);
+    assert_eq!(again.status.code(), Some(0));
+    assert!(stderr(&again).contains("already registered"), "{again:?}");
+    let changed = bench.dupes(&["roots", "add", "--exclude", "*.txt", inside]);
+    assert_eq!(changed.status.code(), Some(2), "{changed:?}");
+    for (path, why) in [
+        (format!("{inside}/a.txt"), "a root must be a folder"),
+        (format!("{inside}/none"), "can't look there"),
+        (bench.tree().to_str().unwrap().to_owned(), "lies below"),
+    ] {
+        let refused = bench.dupes(&["roots", "add", &path]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(stderr(&refused).contains(why), "{refused:?}");
+    }
+    assert_eq!(listed(), roots, "nothing was changed by that");
+    assert_eq!(bench.dupes(&["scan", "--progress", "never"]).status.code(), Some(0));
+    assert_eq!(bench.dump().files.len(), 3, "all roots, each by its filters");
+    assert_eq!(groups(&bench)[0]["paths"].as_array().map(Vec::len), Some(2));
 }
 
 #[test]
@@ -88,6 +151,206 @@ fn a_disk_in_a_drawer_is_shown_and_never_kept_by() {
     let two = report();
     assert_eq!(two["groups"][0]["paths"].as_array().unwrap().len(), 3);
     assert_eq!(two["groups"][0]["reclaimable"].as_u64(), Some(block), "one that is here stays");
+    let there = serde_json::json!([tree.join("c")]);
+    assert_eq!(two["groups"][0]["offline"], there);
+    assert_eq!(two["groups"][0]["reference"], there, "it is never to go");
+    let text = here.dupes(&["report", "files"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(&format!("\n  O {}\n", tree.join("c").display())), "{text}");
+    assert!(text.contains("\nO offline: ") && !text.contains("--reference"), "{text}");
+}
+
+/// They are in no set, and nobody knows whether they should be.
+#[test]
+fn files_that_no_scan_came_to_are_said() {
+    let bench = Bench::new();
+    bench.write("in/a", "the same");
+    bench.write("in/b", "the same");
+    let tree = bench.tree();
+    let tree = tree.to_str().unwrap();
+    let tells = |what: Option<&str>| {
+        for words in [&["report", "files"][..], &["report", "folders"]] {
+            let said = stderr(&bench.dupes(words));
+            let is_so =
+                what.map_or(said.is_empty(), |what| said.contains(&format!("{tree}: {what}")));
+            assert!(is_so, "{words:?}, {what:?}: {said}");
+        }
+        let unfinished = if what.is_some() { vec![tree] } else { vec![] };
+        assert_eq!(folders(&bench, &[])["unfinished"], serde_json::json!(unfinished));
+    };
+    bench.dupes(&["roots", "add", tree]);
+    tells(Some("was never scanned"));
+    bench.dupes(&["scan", "folders"]);
+    tells(Some("was looked at since it was read"));
+    bench.dupes(&["scan"]);
+    tells(None);
+    bench.dupes(&["scan", "folders"]);
+    tells(None);
+    let hand = "UPDATE scans SET state = 'active' WHERE id = (SELECT max(id) FROM scans)";
+    Connection::open(bench.database()).unwrap().execute_batch(hand).unwrap();
+    tells(Some("the last scan did not come to its end"));
+}
+
+/// A report is complete if it tells all that is recorded; what that leaves open is said beside it.
+#[test]
+fn what_a_report_can_not_know_is_said_and_it_is_complete() {
+    let (here, away) = (Bench::new(), Bench::new());
+    here.write("in/a", vec![1; 10_000]);
+    here.write("in/b", vec![1; 10_000]);
+    here.scan(&[]);
+    let page = here.dir.path().join("page.html");
+    let all = [&["report", "files"][..], &["report", "folders", "--json"], &["report", "--html"]];
+    let said = |words: &[&str]| {
+        let mut words = words.to_vec();
+        if words.last() == Some(&"--html") {
+            words.push(page.to_str().unwrap());
+        }
+        let output = here.dupes(&words);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        stderr(&output)
+    };
+    for words in all {
+        assert!(!said(words).contains("last scan"), "{words:?}: there is nothing to say");
+    }
+    let tree = away.tree();
+    here.dupes(&["scan", "--progress", "never", tree.to_str().unwrap()]);
+    let hand = "UPDATE files SET error = 5, hash = NULL WHERE name = x'61';
+        UPDATE folders SET error = 13 WHERE parent IS NOT NULL";
+    Connection::open(here.database()).unwrap().execute_batch(hand).unwrap();
+    drop(away);
+    for words in all {
+        let said = said(words);
+        assert!(said.contains(&format!("{}: offline", tree.display())), "{words:?}: {said}");
+        assert!(said.contains("could not read: 2;"), "{words:?}: {said}");
+    }
+}
+
+/// Files of two roots that look like one: what disks get that are there one after the other.
+fn with_the_same_numbers(here: &Bench, away: &Bench) {
+    here.write("h", vec![1; 10_000]);
+    away.write("f", vec![1; 10_000]);
+    here.scan(&[]);
+    let scanned = here.dupes(&["scan", "--progress", "never", away.tree().to_str().unwrap()]);
+    assert_eq!(scanned.status.code(), Some(0), "{scanned:?}");
+    let hand = "UPDATE folders SET device = 7; UPDATE files SET inode = 12, mtime = 1, ctime = 1,
+        hash = (SELECT max(hash) FROM files)";
+    Connection::open(here.database()).unwrap().execute_batch(hand).unwrap();
+    let hashes = "UPDATE files SET hash = zeroblob(32) WHERE hash IS NULL";
+    Connection::open(here.database()).unwrap().execute_batch(hashes).unwrap();
+}
+
+fn groups(bench: &Bench) -> Vec<serde_json::Value> {
+    let output = bench.dupes(&["report", "files", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    listing["groups"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_numbers_of_a_disk_in_a_drawer_say_nothing() {
+    let (here, away) = (Bench::new(), Bench::new());
+    with_the_same_numbers(&here, &away);
+    let two = groups(&here);
+    assert_eq!(two[0]["paths"].as_array().unwrap().len(), 2, "both are looked at: {two:?}");
+    drop(away);
+    let two = groups(&here);
+    assert_eq!(two[0]["paths"].as_array().unwrap().len(), 2, "two files: {two:?}");
+    assert_eq!(two[0]["links"], serde_json::json!([]));
+    assert_eq!(two[0]["offline"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_file_with_names_in_two_roots_is_one() {
+    let (here, away) = (Bench::new(), Bench::new());
+    here.write("a", vec![1; 10_000]);
+    here.write("b", vec![1; 10_000]);
+    fs::hard_link(here.path("a"), away.path("c")).unwrap();
+    here.scan(&[]);
+    here.dupes(&["scan", "--progress", "never", away.tree().to_str().unwrap()]);
+    let sets = groups(&here);
+    assert_eq!(sets[0]["paths"].as_array().unwrap().len(), 2, "{sets:?}");
+    assert_eq!(sets[0]["links"].as_array().unwrap().len(), 1, "{sets:?}");
+    assert_eq!(
+        number(&sets[0], "reclaimable"),
+        fs::metadata(here.path("b")).unwrap().blocks() * 512
+    );
+}
+
+/// Within one root, too: of one name a scan has seen what was there before.
+#[test]
+fn names_that_were_seen_at_different_times_are_two_files() {
+    let bench = Bench::new();
+    bench.write("a", vec![1; 10_000]);
+    bench.write("b", vec![1; 10_000]);
+    bench.scan(&[]);
+    let hand = "UPDATE files SET inode = 12, mtime = 1";
+    Connection::open(bench.database()).unwrap().execute_batch(hand).unwrap();
+    let ctime = "UPDATE files SET ctime = iif(name = x'61', 1, 2)";
+    Connection::open(bench.database()).unwrap().execute_batch(ctime).unwrap();
+    assert_eq!(groups(&bench)[0]["paths"].as_array().unwrap().len(), 2);
+}
+
+/// Somebody else writes between any two steps of a report: it is all of before, or all of after.
+#[test]
+fn a_report_is_of_one_moment() {
+    for what in ["files", "folders"] {
+        let bench = Bench::new();
+        for name in ["one/a", "two/a", "two/b", "one/b"] {
+            bench.write(name, "the same");
+        }
+        bench.scan(&[]);
+        let told = |store: &Store| match what {
+            "files" => {
+                let mut listing = Vec::new();
+                let mut json = printer(Format::Json, false, Box::new(&mut listing));
+                report::files(store, 1, &mut *json, &Stop::new()).unwrap();
+                drop(json);
+                String::from_utf8(listing).unwrap()
+            }
+            _ => report::folders::folders(store, &Likeness::default()).unwrap().json().to_string(),
+        };
+        let open = || Store::open(&bench.database()).unwrap();
+        let writer = Arc::new(Mutex::new(Connection::open(bench.database()).unwrap()));
+        let set = |name: &str| {
+            let sql = format!("UPDATE folders SET name = CAST('{name}' AS BLOB) WHERE name = x'6f6e65' OR name = x'78';
+                UPDATE files SET size = {}", name.len());
+            writer.lock().unwrap().execute_batch(&sql).unwrap();
+        };
+        let (before, steps) = {
+            set("one");
+            let mut store = open();
+            let steps = Arc::new(AtomicU64::new(0));
+            let counted = Arc::clone(&steps);
+            let count = move || {
+                counted.fetch_add(1, Relaxed);
+                false
+            };
+            store.connection_mut().progress_handler(1, Some(count)).unwrap();
+            (told(&store), steps.load(Relaxed))
+        };
+        set("x");
+        let after = told(&open());
+        assert_ne!(before, after);
+        let mut seen = [0, 0];
+        for at in (0..steps).step_by(7) {
+            set("one");
+            let mut store = open();
+            let (step, other) = (AtomicU64::new(0), Arc::clone(&writer));
+            let change = move || {
+                if step.fetch_add(1, Relaxed) == at {
+                    let sql = "UPDATE folders SET name = x'78' WHERE name = x'6f6e65';
+                        UPDATE files SET size = 1";
+                    other.lock().unwrap().execute_batch(sql).unwrap();
+                }
+                false
+            };
+            store.connection_mut().progress_handler(1, Some(change)).unwrap();
+            let told = told(&store);
+            assert!(told == before || told == after, "{what}, changed at step {at}: {told}");
+            seen[usize::from(told == after)] += 1;
+        }
+        assert!(seen[0] > 0, "{what}: it was never changed in the middle");
+    }
 }
 
 #[test]
@@ -120,14 +383,19 @@ fn what_is_gone_stays_until_it_is_purged() {
     fs::remove_dir_all(bench.path("in")).unwrap();
     bench.scan(&[]);
     assert_eq!(bench.dump().gone.len(), 2);
+    let wrong = bench.dupes(&["purge", "--before", "-5d"]);
+    assert!(stderr(&wrong).contains("expected a day as"), "{wrong:?}");
     let asked = bench.dupes(&["purge"]);
+    assert!(stderr(&asked).contains("of 1 file and 1 folder that are gone?"), "{asked:?}");
     assert_eq!(asked.status.code(), Some(1), "{asked:?}");
     assert!(stderr(&asked).contains("--yes"), "{asked:?}");
     let long_ago = bench.dupes(&["purge", "--yes", "--before", "1d"]);
     assert!(stderr(&long_ago).contains("0 files, 0 folders"), "{long_ago:?}");
     let all = bench.dupes(&["purge", "--yes"]);
-    assert!(stderr(&all).contains("1 files, 1 folders"), "{all:?}");
+    assert!(stderr(&all).contains("1 file, 1 folder\n"), "{all:?}");
     assert_eq!(bench.dump().gone, Vec::<Vec<u8>>::new());
+    let none = bench.dupes(&["purge"]);
+    assert_eq!(none.status.code(), Some(0), "there is nothing to ask for: {none:?}");
 }
 
 #[test]
@@ -215,4 +483,173 @@ fn a_folder_with_something_that_was_not_recorded_is_equal_to_none() {
     fs::remove_dir_all(bench.path("two")).unwrap();
     bench.scan(&[]);
     assert_eq!(folders(&bench, &[])["exact"], serde_json::json!([]));
+}
+
+#[test]
+fn one_of_a_thing_is_told_as_one() {
+    let bench = Bench::new();
+    bench.write("a/x", "same");
+    bench.write("b/x", "same");
+    let tree = bench.tree();
+    let path = tree.to_str().unwrap();
+    let mut told = String::new();
+    let mut tell = |output: std::process::Output| {
+        told += &format!("{}\n{}\n", String::from_utf8_lossy(&output.stdout), stderr(&output));
+    };
+    tell(bench.dupes(&["scan", path]));
+    fs::remove_dir_all(bench.path("b")).unwrap();
+    bench.write("c/x", "same");
+    tell(bench.dupes(&["scan", path]));
+    let journal = bench.dir.path().join("journal");
+    let words = [&["status"][..], &["roots", "list"], &["report", "files"], &["report", "folders"]];
+    words.into_iter().for_each(|words| tell(bench.dupes(words)));
+    tell(bench.dupes(&["apply", "remove", "--report", "--journal", journal.to_str().unwrap()]));
+    tell(bench.dupes(&["purge", "--yes"]));
+    for part in
+        ["1 root, ", "1 file gone", "1 set of equal", "remove 1 name;", "1 file, 1 folder\n"]
+    {
+        assert!(told.contains(part), "{part} is not in: {told}");
+    }
+    let words: Vec<&str> = told.split_whitespace().collect();
+    let is_plural = |word: &str| word.ends_with('s') && !["as", "s"].contains(&word);
+    let is_wrong =
+        |pair: &&[&str]| pair[0] == "1" && is_plural(pair[1].trim_end_matches([',', ';', '.']));
+    let wrong: Vec<&[&str]> = words.windows(2).filter(is_wrong).collect();
+    assert!(wrong.is_empty(), "{wrong:?}: {told}");
+}
+
+#[test]
+fn folders_on_a_disk_in_a_drawer_are_marked_and_never_counted_on() {
+    let (here, away) = (Bench::new(), Bench::new());
+    for n in 0..4 {
+        for folder in ["equal", "alike", "held"] {
+            here.write(&format!("{folder}/{n}"), format!("{folder} {n} {:9000}", 1));
+        }
+        away.write(&format!("equal/{n}"), format!("equal {n} {:9000}", 1));
+        away.write(&format!("alike/{n}"), format!("alike {} {:9000}", n % 3, 1));
+        away.write(&format!("holds/in/{n}-1"), format!("held {n} {:9000}", 1));
+        away.write(&format!("holds/{n}"), format!("only there {n}"));
+    }
+    here.scan(&[]);
+    let tree = away.tree();
+    let scanned = here.dupes(&["scan", "--progress", "never", tree.to_str().unwrap()]);
+    assert_eq!(scanned.status.code(), Some(0), "{scanned:?}");
+    // Small files of one size in two roots are read by the next scan of the first.
+    here.scan(&["--restart"]);
+    let told =
+        || -> Vec<(String, u64, usize)> {
+            let found = folders(&here, &[]);
+            let claims = ["exact", "partial", "contained"].into_iter();
+            let claims = claims.flat_map(|kind| {
+                found[kind]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(move |claim| (kind.to_owned(), claim.clone()))
+            });
+            claims
+                .map(|(kind, claim)| {
+                    let offline = claim["offline"].as_array().unwrap();
+                    assert!(offline.iter().all(|path| {
+                        path.as_str().unwrap().starts_with(tree.to_str().unwrap())
+                    }));
+                    (kind, number(&claim, "reclaimable"), offline.len())
+                })
+                .collect()
+        };
+    let kinds = ["exact", "partial", "contained"];
+    let online = told();
+    assert_eq!(online.iter().map(|(kind, ..)| &kind[..]).collect::<Vec<_>>(), kinds, "{online:?}");
+    assert!(online.iter().all(|(_, won, offline)| *won >= 3 * 8192 && *offline == 0), "{online:?}");
+    drop(away);
+    let expected = kinds.map(|kind| (kind.to_owned(), 0, 1));
+    assert_eq!(told(), expected);
+    let text = here.dupes(&["report", "folders"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    for folder in ["equal", "alike", "holds/in"] {
+        assert!(text.contains(&format!("\n  O {}/{folder}\n", tree.display())), "{text}");
+    }
+    assert!(text.contains("\nO offline: "), "{text}");
+    // Two that are here: one of them may go.
+    here.write("equal-too/0", format!("equal 0 {:9000}", 1));
+    for n in 1..4 {
+        here.write(&format!("equal-too/{n}"), format!("equal {n} {:9000}", 1));
+    }
+    here.scan(&[]);
+    let told = told();
+    assert!(told[0].1 >= 4 * 8192 && told[0].2 == 1, "{told:?}");
+}
+
+#[test]
+fn what_was_not_read_is_not_said_to_differ() {
+    let bench = Bench::new();
+    for folder in ["one", "two"] {
+        for (name, text) in [("a", "first"), ("b", "second"), ("c", "which?")] {
+            bench.write(&format!("{folder}/{name}"), text);
+        }
+    }
+    bench.write("one/d", "as long as");
+    bench.write("two/d", "longer than that");
+    bench.scan(&[]);
+    let unread = "UPDATE files SET hash = NULL, error = 5
+        WHERE name = x'63' AND folder = (SELECT min(id) FROM folders WHERE name = x'6f6e65')";
+    Connection::open(bench.database()).unwrap().execute_batch(unread).unwrap();
+    let pair = &folders(&bench, &["--partial", "30"])["partial"][0];
+    assert_eq!(
+        (&pair["shared"], &pair["other_content"]["names"]),
+        (&2.into(), &serde_json::json!(["d"]))
+    );
+    let c = serde_json::json!({ "count": 1, "names": ["c"] });
+    assert_eq!(pair["not_compared"], serde_json::json!([c, c]), "{pair}");
+    assert_eq!([&pair["only_in"][0]["count"], &pair["only_in"][1]["count"]], [1, 1], "d: {pair}");
+    let text = bench.dupes(&["report", "folders", "--partial", "30"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(!text.contains("only here") && text.contains("other content: 1 (d)"), "{text}");
+    assert!(
+        text.contains("not compared: 1 (c)") && text.contains("other content: 1 (d)"),
+        "{text}"
+    );
+    assert!(text.contains("33 % alike: 2 of 6 files"), "{text}");
+}
+
+#[test]
+fn a_file_with_two_names_is_equal_to_itself_and_wins_nothing() {
+    let bench = Bench::new();
+    bench.write("one/a", "nothing else is as long as this");
+    bench.write("one/in/b", "but for this, which is longer");
+    fs::create_dir_all(bench.path("two/in")).unwrap();
+    for name in ["a", "in/b"] {
+        fs::hard_link(bench.path("one").join(name), bench.path("two").join(name)).unwrap();
+    }
+    let scanned = bench.scan(&[]);
+    assert_eq!(number(&scanned, "reads"), 0);
+    let found = folders(&bench, &[]);
+    assert_eq!(found["exact"][0]["folders"].as_array().map(Vec::len), Some(2), "{found}");
+    assert_eq!(found["exact"][0]["reclaimable"], 0);
+}
+
+#[test]
+fn names_that_differ_only_in_time_are_told() {
+    let bench = Bench::new();
+    for folder in ["one", "two"] {
+        for name in ["a", "b", "c"] {
+            bench.write(&format!("{folder}/{name}"), name);
+            let file = fs::File::options().write(true).open(bench.path(folder).join(name)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
+    }
+    bench.write("one/new", "only here, and nowhere else");
+    let late = fs::File::options().write(true).open(bench.path("two/b")).unwrap();
+    late.set_modified(std::time::SystemTime::now()).unwrap();
+    bench.scan(&[]);
+    let pair = &folders(&bench, &[])["partial"][0];
+    assert_eq!(pair["other_time"], serde_json::json!({ "count": 1, "names": ["b"] }), "{pair}");
+    assert_eq!(
+        (&pair["shared"], &pair["other_content"]["count"]),
+        (&3.into(), &0.into()),
+        "{pair}"
+    );
+    let text = bench.dupes(&["report", "folders"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("other time: 1 (b)") && !text.contains("other content"), "{text}");
 }

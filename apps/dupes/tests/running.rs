@@ -17,8 +17,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
-use scans::{Bench, number};
+use scans::{Bench, assert_as_good_as_fresh, number};
 use screen::{has, terminal, watch};
 use serde_json::Value;
 use support::{LIMIT, can_inject, in_time, json, stderr};
@@ -134,7 +135,7 @@ fn status_shows_a_scan_that_runs_and_one_that_was_killed() {
     assert!(second["running"]["progress"]["elapsed_ms"].as_u64() > progress["elapsed_ms"].as_u64());
     let text = String::from_utf8(bench.dupes(&["status"]).stdout).unwrap();
     for part in
-        ["running: process ", "600 files", "pool random: ", "workers busy", "scan 1 (all): active"]
+        ["running: process ", "600 files", "pool random: ", " busy, ", "scan 1 (all): active"]
     {
         assert!(text.contains(part), "{part} is not in: {text}");
     }
@@ -210,6 +211,37 @@ fn ctrl_c_keeps_what_was_found_and_the_next_scan_goes_on() {
     assert_eq!(number(&json(&bench.dupes(&["scan", "--json"])), "reads"), 0);
 }
 
+/// In its last stage it reads files of other roots.
+#[test]
+fn ctrl_c_among_files_of_other_roots_keeps_what_was_read() {
+    if !can_inject() {
+        return;
+    }
+    let bench = Bench::new();
+    let other = bench.dir.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    for n in 0..FILES {
+        bench.write(&format!("{}/{n}", n % 20), vec![0; n + 1]);
+        std::fs::write(other.join(n.to_string()), vec![0; n + 1]).unwrap();
+    }
+    until_nothing_is_racy(&bench);
+    assert_eq!(bench.dupes(&["scan", other.to_str().unwrap()]).status.code(), Some(0));
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let mut slow = Slow::start(&bench, &[], Stdio::inherit());
+        until_read(&bench, if signal == Signal::INT { FILES as u64 + 60 } else { 20 });
+        let since = Instant::now();
+        slow.signal(signal);
+        assert_eq!(slow.end(), code);
+        assert!(since.elapsed() < WITHIN, "{:?}", since.elapsed());
+    }
+    let next = bench.dupes(&["scan", "--json", bench.tree().to_str().unwrap()]);
+    assert_eq!(next.status.code(), Some(0), "{next:?}");
+    let reads = number(&json(&next), "reads");
+    assert!(reads > 0 && reads < FILES as u64, "{reads} read of those that were left");
+    let report = json(&bench.dupes(&["report", "files", "--json"]));
+    assert_eq!(report["groups"].as_array().unwrap().len(), FILES);
+}
+
 #[test]
 fn a_second_ctrl_c_ends_it_at_once_and_hurts_nothing() {
     if !can_inject() {
@@ -226,6 +258,61 @@ fn a_second_ctrl_c_ends_it_at_once_and_hurts_nothing() {
     assert_eq!(bench.dupes(&["scan"]).status.code(), Some(0));
     assert_eq!(bench.dupes(&["verify"]).status.code(), Some(0));
     assert_eq!(bench.dump().files.len(), FILES);
+}
+
+fn hashes(bench: &Bench) -> usize {
+    bench.dump().files.values().filter(|(_, hash)| hash.is_some()).count()
+}
+
+/// What it has not read yet is kept, however it ends.
+#[test]
+fn a_restart_that_is_cut_off_throws_no_hash_away() {
+    if !can_inject() {
+        return;
+    }
+    let bench = bench();
+    for n in 0..40 {
+        bench.write(&format!("large/{n}"), vec![n / 2; 70_000]);
+    }
+    let all = FILES + 40;
+    bench.scan(&[]);
+    assert_eq!(hashes(&bench), all);
+    for (signal, code, reads) in
+        [(Signal::INT, Some(130), 20), (Signal::KILL, None, 20), (Signal::KILL, None, 300)]
+    {
+        let mut slow = Slow::start(&bench, &["--restart"], Stdio::inherit());
+        until_read(&bench, reads);
+        slow.signal(signal);
+        assert_eq!(slow.end(), code);
+        assert_eq!(hashes(&bench), all, "after {signal:?} at {reads} reads");
+    }
+    let report = json(&bench.dupes(&["report", "files", "--json"]));
+    assert_eq!(report["groups"].as_array().unwrap().len(), all / 2);
+    assert_eq!(bench.dupes(&["scan"]).status.code(), Some(0));
+    assert_eq!(hashes(&bench), all);
+}
+
+/// At any moment a row says on which device its file was.
+#[test]
+fn what_was_on_another_device_is_never_taken_for_what_is_there() {
+    if !can_inject() {
+        return;
+    }
+    let bench = bench();
+    bench.scan(&[]);
+    let fresh = bench.dump();
+    // Of another device: with other contents.
+    let elsewhere = "UPDATE folders SET device = 7; UPDATE roots SET device = 7;
+        UPDATE files SET hash = zeroblob(32)";
+    Connection::open(bench.database()).unwrap().execute_batch(elsewhere).unwrap();
+    for reads in [100, 200] {
+        let mut slow = Slow::start(&bench, &[], Stdio::inherit());
+        until_read(&bench, reads);
+        slow.signal(Signal::KILL);
+        assert_eq!(slow.end(), None);
+    }
+    bench.scan(&[]);
+    assert_as_good_as_fresh(&bench.dump(), &fresh);
 }
 
 #[test]

@@ -11,12 +11,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use dupes::scan;
+use dupes::cli::{self, Command as Verb};
+use dupes::find::Live;
+use dupes::scan::{self, Scan};
 use dupes::store::Store;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use scans::{Bench, assert_as_good_as_fresh, dump, number};
-use support::stderr;
+use serde_json::json;
+use support::{can_inject, stderr};
 // ------------------------------------------------------------ any sequence of changes
 
 #[derive(Clone, Debug)]
@@ -127,6 +130,45 @@ fn a_file_that_changed_just_before_it_was_read_is_read_again() {
     assert_eq!(number(&bench.scan(&[]), "reads"), 0);
 }
 
+/// Whoever reads nothing knows nothing better.
+#[test]
+fn what_is_known_of_a_racy_file_is_shown_until_it_is_read_again() {
+    let bench = Bench::new();
+    for (name, size) in [("a", 100), ("b", 100), ("large-a", 100_000), ("large-b", 100_000)] {
+        bench.write(name, vec![1; size]);
+    }
+    bench.scan_into(&bench.database(), &[], Duration::ZERO);
+    let (before, sets) = (bench.dump(), bench.dupes(&["report", "files", "--json"]).stdout);
+    assert!(before.files.values().all(|(_, hash)| hash.is_some()));
+    bench.scan(&["folders"]);
+    assert_eq!(bench.dump(), before);
+    let refreshed = bench.dupes(&["refresh", "--progress", "never"]);
+    assert_eq!(refreshed.status.code(), Some(0), "{refreshed:?}");
+    assert_eq!(bench.dump(), before);
+    assert_eq!(bench.dupes(&["report", "files", "--json"]).stdout, sets);
+    assert_eq!(number(&bench.scan(&[]), "reads"), 6, "nobody relies on it");
+    assert_eq!(number(&bench.scan(&[]), "reads"), 0);
+}
+
+/// A disk that has another number since the last start of the machine has the same files.
+#[test]
+fn on_a_device_with_another_number_all_is_read_again_and_shown_until_then() {
+    let bench = Bench::new();
+    for name in ["in/a", "in/b"] {
+        bench.write(name, "the same");
+    }
+    bench.write("in/alone", "alone");
+    bench.scan(&[]);
+    let before = bench.dump();
+    let connection = Connection::open(bench.database()).unwrap();
+    connection.execute_batch("UPDATE folders SET device = 7; UPDATE roots SET device = 7").unwrap();
+    drop(connection);
+    bench.scan(&["folders"]);
+    assert_eq!(bench.dump(), before);
+    assert_eq!(number(&bench.scan(&[]), "reads"), 2);
+    assert_eq!(number(&bench.scan(&[]), "reads"), 0);
+}
+
 #[test]
 fn a_change_that_keeps_size_and_time_is_seen() {
     let bench = Bench::new();
@@ -226,7 +268,8 @@ fn a_root_that_is_not_there_is_not_all_gone() {
         }
         let output = bench.dupes(&["scan", "--progress", "never"]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(stderr(&output).contains("offline"), "{output:?}");
+        let why = if is_empty_folder { "is its disk mounted?" } else { "No such file" };
+        assert!(stderr(&output).contains(why), "{output:?}");
         assert_eq!(bench.dump(), before);
         let listed = bench.dupes(&["roots", "list"]);
         assert!(String::from_utf8_lossy(&listed.stdout).contains("offline"));
@@ -280,6 +323,96 @@ fn a_folder_that_can_not_be_read_keeps_what_is_known_and_is_tried_again() {
     may(0o700);
     assert_eq!(scan(&[]).status.code(), Some(0));
     assert_eq!(bench.dump().folders[&folder].2, None);
+    // It can be listed, and nobody says what is in it.
+    may(0o444);
+    let unseen = scan(&[]);
+    assert_eq!(unseen.status.code(), Some(3), "{unseen:?}");
+    assert_eq!(number(&counts(&unseen), "files_gone"), 0);
+    assert_eq!(bench.dump().folders[&folder], (known.folders[&folder].0, 0, Some(13)));
+    assert_eq!(as_nobody(&["purge", "--yes"]).status.code(), Some(0));
+    assert_eq!(bench.dump().files, known.files);
+    may(0o700);
+    assert_eq!(scan(&[]).status.code(), Some(0));
+    assert_eq!(bench.dump().folders[&folder].2, None);
+}
+
+/// A disk that does not say what a name is says that there is one.
+#[test]
+fn what_can_not_be_looked_at_is_not_gone() {
+    if !can_inject() {
+        return;
+    }
+    let bench = Bench::new();
+    for name in ["in/a", "in/b", "in/deep/c", "d"] {
+        bench.write(name, "the same");
+    }
+    bench.scan(&[]);
+    let known = bench.dump();
+    fs::remove_file(bench.path("in/b")).unwrap();
+    bench.write("in/new", "the same");
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-P"]).arg(bench.path("in"));
+    command.args(["-e", "trace=newfstatat", "-e", "inject=newfstatat:error=EIO"]);
+    command.args([env!("CARGO_BIN_EXE_dupes"), "scan", "--no-config", "--json", "--database"]);
+    let output = command.arg(bench.database()).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let counts = support::json(&output);
+    let counted = ["files_gone", "folders_gone", "unread"].map(|what| number(&counts, what));
+    assert_eq!(counted, [1, 0, 2], "what is not listed is gone: {counts}");
+    let after = bench.dump();
+    let path = |name: &str| bench.path(name).into_os_string().into_vec();
+    assert_eq!(after.files[&path("in/a")], known.files[&path("in/a")]);
+    assert_eq!(after.folders[&path("in")].1, 1, "the new one is recorded nowhere");
+    assert_eq!(after.folders[&path("in")].2, Some(5), "EIO is recorded");
+    bench.scan(&[]);
+    let fresh = bench.dir.path().join("fresh.db");
+    bench.scan_into(&fresh, &[], Duration::from_secs(10));
+    assert_as_good_as_fresh(&bench.dump(), &dump(&fresh));
+}
+
+/// It was there when it was looked whether it is.
+#[test]
+fn a_root_that_is_unmounted_while_a_scan_begins_is_not_all_gone() {
+    let bench = Bench::new();
+    bench.write("a", "the same");
+    bench.write("b", "the same");
+    bench.scan(&[]);
+    let before = bench.dump();
+    let away = bench.dir.path().join("away");
+    fs::rename(bench.tree(), &away).unwrap();
+    let scan = || {
+        let store = Store::open_or_make(&bench.database()).unwrap();
+        let lock = store.lock("a test").unwrap();
+        let roots = store.roots().unwrap();
+        let filter = cli::recorded_filter(&roots[0].words).unwrap();
+        let Ok(Verb::Scan(asked)) =
+            cli::parse(["dupes", "scan"].map(Into::into), &mut std::io::empty())
+        else {
+            panic!("it is a good command line")
+        };
+        let scan = Scan::begin(&store, &lock, asked.request, roots, filter, Live::default());
+        scan.unwrap().finish().unwrap().json()
+    };
+    let files = |dump: &scans::Dump| dump.files.clone();
+    fs::create_dir(bench.tree()).unwrap();
+    assert_eq!(scan()["state"], "unread");
+    assert_eq!(files(&bench.dump()), files(&before));
+    fs::remove_dir(bench.tree()).unwrap();
+    let device = |path: &std::path::Path| fs::metadata(path).unwrap().dev();
+    let elsewhere = tempfile::tempdir_in("/dev/shm");
+    match elsewhere {
+        Ok(elsewhere) if device(elsewhere.path()) != device(&away) => {
+            fs::write(elsewhere.path().join("keep"), "").unwrap();
+            std::os::unix::fs::symlink(elsewhere.path(), bench.tree()).unwrap();
+            assert_eq!(scan()["state"], "unread");
+            assert_eq!(files(&bench.dump()), files(&before));
+            fs::remove_file(bench.tree()).unwrap();
+        }
+        _ => eprintln!("skipped: there is no other file system"),
+    }
+    fs::rename(away, bench.tree()).unwrap();
+    assert_eq!(number(&bench.scan(&[]), "same"), 2);
+    assert_eq!(bench.dump(), before);
 }
 
 // ------------------------------------------------------------ the database
@@ -322,6 +455,11 @@ fn a_database_that_is_none_of_ours_is_left_as_it_is() {
     refused("is not a database of dupes");
     foreign("PRAGMA application_id = 0x64757065; PRAGMA user_version = 99; CREATE TABLE t (x)");
     refused("has version 99");
+    let elsewhere = bench.dir.path().join("elsewhere");
+    fs::rename(bench.database(), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, bench.database()).unwrap();
+    refused("is a symbolic link");
+    fs::remove_file(bench.database()).unwrap();
     fs::write(bench.database(), "no database at all, but long enough to look like one".repeat(99))
         .unwrap();
     refused("not a database");
@@ -356,6 +494,35 @@ fn a_mistake_in_one_path_registers_none() {
     assert_eq!(bench.dupes(&["scan", a]).status.code(), Some(0));
 }
 
+/// Whatever filters they have, and whether they were looked at or not.
+#[test]
+fn all_roots_of_a_scan_are_told_as_one() {
+    let bench = Bench::new();
+    for name in ["all", "some", "away"] {
+        bench.write(&format!("{name}/a.txt"), name);
+    }
+    let path = |name: &str| bench.path(name).to_str().unwrap().to_owned();
+    let filters = [("all", &[][..]), ("some", &["--exclude=*.jpg"]), ("away", &["--no-hidden"])];
+    for (name, filters) in filters {
+        let path = path(name);
+        let words = [&["scan", &path][..], filters].concat();
+        assert_eq!(bench.dupes(&words).status.code(), Some(0));
+    }
+    fs::rename(bench.path("away"), bench.path("elsewhere")).unwrap();
+    for verb in ["scan", "refresh"] {
+        let output = bench.dupes(&[verb, "--json"]);
+        assert_eq!(output.status.code(), Some(3), "{output:?}");
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((number(&told, "folders"), number(&told, "files")), (2, 2), "{told}");
+        let roots = [("all", "complete"), ("away", "offline"), ("some", "complete")];
+        let roots = roots.map(|(name, state)| json!({ "path": path(name), "state": state }));
+        assert_eq!(told["roots"], json!(roots));
+    }
+    let text = String::from_utf8(bench.dupes(&["scan"]).stdout).unwrap();
+    assert!(text.starts_with("2 roots, 2 folders, 2 files,"), "{text}");
+    assert_eq!(text.matches("folders: ").count(), 1, "{text}");
+}
+
 #[test]
 fn one_writes_at_a_time_and_the_other_is_told_who() {
     let bench = Bench::new();
@@ -363,7 +530,7 @@ fn one_writes_at_a_time_and_the_other_is_told_who() {
     let lock = store.lock("a test that takes its time").unwrap();
     let output = bench.dupes(&["scan", bench.tree().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("a test that takes its time"), "{output:?}");
+    assert!(stderr(&output).contains("a test that takes its time: try again once"), "{output:?}");
     drop(lock);
     assert_eq!(bench.dupes(&["scan", bench.tree().to_str().unwrap()]).status.code(), Some(0));
 }

@@ -1,9 +1,10 @@
-//! Which of a file's bytes on disk are its own.
+//! Which of a file's bytes on disk are its own, and how two files come to share theirs.
 //!
 //! The one place for calls of the system that have no safe wrapper, so that `dupes` itself needs no
 //! unsafe code.
 
 use std::io;
+use std::os::fd::AsRawFd;
 
 use rustix::fd::AsFd;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
@@ -75,6 +76,78 @@ pub fn unshared_bytes(file: impl AsFd) -> io::Result<u64> {
     }
 }
 
+/// The head of `struct file_dedupe_range` in the kernel's `linux/fs.h`.
+#[repr(C)]
+struct Source {
+    offset: u64,
+    length: u64,
+    destinations: u16,
+    reserved_16: u16,
+    reserved_32: u32,
+}
+
+/// `struct file_dedupe_range_info`.
+#[repr(C)]
+struct Destination {
+    file: i64,
+    offset: u64,
+    shared: u64,
+    status: i32,
+    reserved: u32,
+}
+
+/// What is handed to the kernel: the head says how many destinations are behind it.
+#[repr(C)]
+struct Ranges {
+    source: Source,
+    destination: Destination,
+}
+
+/// `FIDEDUPERANGE`. Its number is made of the size of the head alone.
+const DEDUPE: Opcode = opcode::read_write::<Source>(0x94, 54);
+
+const _: () = assert!(size_of::<Source>() == 24 && size_of::<Destination>() == 32);
+
+/// Bytes of the destination were not those of the source.
+const DIFFERS: i32 = 1;
+
+/// Lets a range of one file share the blocks of another one, if the bytes are the same: the kernel compares, and
+/// keeps everybody from writing meanwhile. How many bytes are shared now, from the beginning of the range:
+/// perhaps fewer than asked for; 0 if they differ.
+pub fn dedupe(
+    from: impl AsFd,
+    from_offset: u64,
+    to: impl AsFd,
+    to_offset: u64,
+    length: u64,
+) -> io::Result<u64> {
+    let mut ranges = Ranges {
+        source: Source {
+            offset: from_offset,
+            length,
+            destinations: 1,
+            reserved_16: 0,
+            reserved_32: 0,
+        },
+        destination: Destination {
+            file: to.as_fd().as_raw_fd().into(),
+            offset: to_offset,
+            shared: 0,
+            status: 0,
+            reserved: 0,
+        },
+    };
+    // SAFETY: the kernel reads the head and writes to as many destinations behind it as it says: one, which
+    // is there. Both have the layout of its header, and any bytes are a value of theirs. The descriptor
+    // that is passed by number is borrowed until after the call.
+    unsafe { ioctl(&from, Updater::<DEDUPE, Ranges>::new(&mut ranges))? };
+    match ranges.destination.status {
+        0 => Ok(ranges.destination.shared),
+        DIFFERS => Ok(0),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -105,5 +178,32 @@ mod tests {
             assert_eq!(bytes, 0);
         }
         assert!(unshared_bytes(File::open("/dev/null").unwrap()).is_err());
+    }
+
+    /// Where it is not supported it is an error, never a copy.
+    #[test]
+    fn bytes_are_shared_only_if_they_are_the_same() {
+        let file = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            file.sync_all().unwrap();
+            file
+        };
+        let (one, same, other) = (file(&[1; 8_192]), file(&[1; 8_192]), file(&[2; 8_192]));
+        match dedupe(&one, 0, &same, 0, 8_192) {
+            Ok(shared) => {
+                assert_eq!(shared, 8_192);
+                assert_eq!(dedupe(&one, 0, &other, 0, 8_192).unwrap(), 0);
+            }
+            Err(error) => eprintln!("skipped: {error}"),
+        }
+        for mut file in [&one, &same, &other] {
+            let mut bytes = Vec::new();
+            file.seek(SeekFrom::Start(0)).unwrap();
+            std::io::Read::read_to_end(&mut file, &mut bytes).unwrap();
+            assert_eq!(bytes.len(), 8_192);
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+        }
+        assert!(dedupe(&one, 0, File::open("/dev/null").unwrap(), 0, 1).is_err());
     }
 }

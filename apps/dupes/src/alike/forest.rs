@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::held::Held;
 use super::similar::Partners;
-use super::{By, Effort, ExactSet, Facts, Likeness, NONE, Trees};
+use super::{By, Content, Effort, ExactSet, Facts, Likeness, NONE, Trees};
 
 /// A folder. Other folders are named by their place in tree order.
 #[derive(Clone, Copy, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Branch {
     pub(super) on_disk: u64,
     /// Files in it whose content others have.
     pub(super) matchable: u32,
+    /// It can be looked at.
+    pub(super) is_online: bool,
     /// All of it is known, and others have each content.
     pub(super) is_whole: bool,
     /// And not all of those are in it.
@@ -303,7 +305,7 @@ impl<'a> Forest<'a> {
             let told = set.iter().filter(|folder| !self.goes_with_a_copy(**folder, set));
             let told: Vec<u32> = told.copied().collect();
             let [first, rest @ ..] = &told[..] else { continue };
-            if rest.is_empty() {
+            if rest.is_empty() || !self.branch(*first).is_online {
                 continue;
             }
             let at_same_place = self.likeness.by == By::Names;
@@ -311,7 +313,8 @@ impl<'a> Forest<'a> {
                 self.go_with_held(*first, *other, held)
                     || self.lie_in_pair(*first, *other, partners, at_same_place, effort)
             };
-            let on_disk = rest.iter().map(|folder| self.branch(*folder).on_disk);
+            let may_go = rest.iter().map(|folder| self.branch(*folder)).filter(|b| b.is_online);
+            let on_disk = may_go.map(|branch| branch.on_disk);
             exact.push(ExactSet {
                 folders: told.iter().map(|folder| self.branch(*folder).number).collect(),
                 files: self.branch(*first).len(),
@@ -363,11 +366,16 @@ fn branches(trees: &Trees) -> (Vec<Branch>, Vec<u32>) {
     }
     let mut branches = vec![Branch::default(); sizes.len()];
     let mut places = vec![0; sizes.len()];
-    // Where the next folder in each of them goes, and the next root.
+    // Where the next folder in each of them goes, and the next root: those that are offline after all others.
     let (mut next, mut next_root) = (vec![0; sizes.len()], 0);
+    let mut next_offline = trees.folders.iter().filter(|folder| folder.is_online).count() as u32;
     for (number, folder) in trees.folders.iter().enumerate() {
         let parent = folder.parent as usize;
-        let free = if folder.parent == NONE { &mut next_root } else { &mut next[parent] };
+        let free = match (folder.parent, folder.is_online) {
+            (NONE, true) => &mut next_root,
+            (NONE, false) => &mut next_offline,
+            _ => &mut next[parent],
+        };
         let place = *free;
         *free += sizes[number];
         next[number] = place + 1;
@@ -378,6 +386,7 @@ fn branches(trees: &Trees) -> (Vec<Branch>, Vec<u32>) {
             end: place + sizes[number],
             core: place,
             name: folder.name,
+            is_online: folder.is_online,
             is_whole: folder.is_known,
             ..Branch::default()
         };
@@ -388,7 +397,10 @@ fn branches(trees: &Trees) -> (Vec<Branch>, Vec<u32>) {
 /// Contents that several files have, numbered without gaps: that of each file, and where each would
 /// begin in a list of such files.
 fn contents(trees: &Trees) -> (Vec<u32>, Vec<u32>) {
-    let content = |file: u32| trees.files[file as usize].2.content;
+    let content = |file: u32| match trees.files[file as usize].2.content {
+        Content::Of(content) => Some(content),
+        Content::Unique | Content::Unread => None,
+    };
     let mut contents = vec![NONE; trees.files.len()];
     let mut files: Vec<u32> = (0..contents.len() as u32).collect();
     files.retain(|file| content(*file).is_some());

@@ -8,7 +8,16 @@ use super::similar::Partners;
 use super::{Containment, Effort, NONE};
 
 /// For each folder that is held: by whom. None of them lies in another one.
-pub(super) type Held = BTreeMap<u32, Vec<u32>>;
+type Holders = BTreeMap<u32, Vec<u32>>;
+
+/// Folders that are held.
+#[derive(Default)]
+pub(super) struct Held {
+    /// They may go.
+    going: Holders,
+    /// They are online, and what holds them is not: they stay.
+    staying: Holders,
+}
 
 impl Forest<'_> {
     /// All that is to be told of them.
@@ -18,15 +27,18 @@ impl Forest<'_> {
         partners: &Partners,
         effort: &mut Effort,
     ) -> Vec<Containment> {
-        let pairs = held.iter().flat_map(|(a, by)| by.iter().map(|b| (*a, *b)));
-        let told = pairs.map(|(folder, within)| {
+        let all = held.going.iter().chain(&held.staying);
+        let pairs = all.flat_map(|(a, by)| by.iter().map(|b| (*a, *b)));
+        let is_told = |(a, b): &(u32, u32)| self.branch(*a).is_online || self.branch(*b).is_online;
+        let told = pairs.filter(is_told).map(|(folder, within)| {
             let (a, b) = (self.branch(folder), self.branch(within));
+            let may_go = a.is_online && b.is_online;
             Containment {
                 folder: a.number,
                 within: b.number,
                 files: [a.len(), b.len()],
                 bytes: a.bytes,
-                winnings: a.on_disk,
+                winnings: if may_go { a.on_disk } else { 0 },
                 is_in_pair: self.lie_in_pair(folder, within, partners, false, effort),
             }
         });
@@ -42,25 +54,38 @@ impl Forest<'_> {
         let all = (0..).zip(&self.branches).filter(|(at, b)| is_asked(b) && b.top == *at);
         let mut all: Vec<(u32, u32)> = all.map(|(at, branch)| (branch.len(), at)).collect();
         all.sort_unstable();
-        let mut held = Held::new();
+        let mut held = Held::default();
         for (_, folder) in all.into_iter().rev() {
-            if self.held_with(folder, &held).is_none() && !self.is_only_in_copies(folder) {
-                let mut by = self.holders(folder, effort);
-                by.retain(|by| self.held_with(*by, &held).is_none());
-                if !by.is_empty() {
-                    held.insert(folder, by);
-                }
+            if self.goes(folder, &held) || self.is_only_in_copies(folder) {
+                continue;
+            }
+            let mut by = self.holders(folder, effort);
+            // Of what stays in a folder that holds it, the parts of that are not told, either.
+            by.retain(|by| !self.goes(*by, &held) && !self.go_with_held(folder, *by, &held));
+            let is_online = |folder: &u32| self.branch(*folder).is_online;
+            if is_online(&folder) && self.held_with(folder, &held.staying).is_some() {
+                by.retain(is_online); // by what is offline all that it lies in is held
+            }
+            let stays = is_online(&folder) && !by.iter().any(is_online);
+            let holders = if stays { &mut held.staying } else { &mut held.going };
+            if !by.is_empty() {
+                holders.insert(folder, by);
             }
         }
-        let goes = |folder: &u32| self.held_with(*folder, &held).is_some();
-        let stay = |(folder, by): (&u32, &Vec<u32>)| {
-            (*folder, by.iter().copied().filter(|by| !goes(by)).collect())
+        let without_going = |holders: &Holders| -> Holders {
+            let stay =
+                |by: &Vec<u32>| by.iter().copied().filter(|by| !self.goes(*by, &held)).collect();
+            holders.iter().map(|(folder, by)| (*folder, stay(by))).collect()
         };
-        held.iter().map(stay).collect()
+        Held { going: without_going(&held.going), staying: without_going(&held.staying) }
+    }
+
+    fn goes(&self, folder: u32, held: &Held) -> bool {
+        self.held_with(folder, &held.going).is_some()
     }
 
     /// The folder that is held and that this one is, or lies in.
-    fn held_with<'h>(&self, folder: u32, held: &'h Held) -> Option<(u32, &'h Vec<u32>)> {
+    fn held_with<'h>(&self, folder: u32, held: &'h Holders) -> Option<(u32, &'h Vec<u32>)> {
         let (other, by) = held.range(..=folder).next_back()?;
         self.is_in(folder, *other).then_some((*other, by))
     }
@@ -145,8 +170,10 @@ impl Forest<'_> {
     /// They lie in a folder that is held and in one that holds it, and are not just these.
     pub(super) fn go_with_held(&self, a: u32, b: u32, held: &Held) -> bool {
         let goes = |a: u32, b: u32| {
-            self.held_with(a, held).is_some_and(|(folder, by)| {
-                by.iter().any(|by| self.is_in(b, *by) && (a, b) != (folder, *by))
+            [&held.going, &held.staying].into_iter().any(|held| {
+                self.held_with(a, held).is_some_and(|(folder, by)| {
+                    by.iter().any(|by| self.is_in(b, *by) && (a, b) != (folder, *by))
+                })
             })
         };
         goes(a, b) || goes(b, a)

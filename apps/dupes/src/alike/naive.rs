@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{By, Facts, Likeness, Trees};
+use super::{By, Content, Facts, Likeness, Trees};
 
 pub(super) struct Naive<'a> {
     trees: &'a Trees,
@@ -18,7 +18,7 @@ pub(super) struct Naive<'a> {
     is_whole: Vec<bool>,
     /// The first folder that is equal, if that is another one.
     original: Vec<Option<usize>>,
-    /// All pairs that are told; similar ones in both orders.
+    /// All pairs, told or not; similar ones in both orders.
     held: Vec<(usize, usize)>,
     similar: Vec<(usize, usize)>,
 }
@@ -107,10 +107,19 @@ impl<'a> Naive<'a> {
         self.are_apart(a, b) && are_whole && are_same
     }
 
+    fn is_online(&self, a: usize) -> bool {
+        self.trees.is_online(a as u32)
+    }
+
+    /// In tree order: what is offline comes last.
+    fn rank(&self, a: usize) -> (bool, &[u32]) {
+        (!self.is_online(a), &self.ways[a])
+    }
+
     fn find_original(&self, a: usize) -> Option<usize> {
         let equal = self.all().filter(|b| self.are_equal(a, *b));
-        let first = equal.min_by_key(|b| &self.ways[*b])?;
-        (self.ways[first] < self.ways[a]).then_some(first)
+        let first = equal.min_by_key(|b| self.rank(*b))?;
+        (self.rank(first) < self.rank(a)).then_some(first)
     }
 
     fn is_copy(&self, a: usize) -> bool {
@@ -162,8 +171,9 @@ impl<'a> Naive<'a> {
                 self.are_equal(first, *b) && !self.is_skipped(*b) && !self.goes_with_a_copy(*b)
             });
             let mut rest: Vec<usize> = rest.collect();
-            rest.sort_by_key(|b| &self.ways[*b]);
-            let won: u64 = rest.iter().map(|b| self.won(*b)).sum();
+            rest.sort_by_key(|b| self.rank(*b));
+            let may_go = rest.iter().filter(|b| self.is_online(**b));
+            let won: u64 = may_go.map(|b| self.won(*b)).sum();
             let covered = |b: usize| {
                 let (here, there) = ((first, b), (b, first));
                 let in_held = |pair| self.is_below(here, pair) || self.is_below(there, pair);
@@ -172,7 +182,8 @@ impl<'a> Naive<'a> {
             };
             let is_in_pair = rest.iter().all(|b| covered(*b));
             rest.insert(0, first);
-            (rest.len() > 1).then(|| format!("{rest:?} {won} {is_in_pair}"))
+            let is_told = rest.len() > 1 && rest.iter().any(|folder| self.is_online(*folder));
+            is_told.then(|| format!("{rest:?} {won} {is_in_pair}"))
         });
         sets.collect()
     }
@@ -188,9 +199,18 @@ impl<'a> Naive<'a> {
         };
         let mut held: Vec<(usize, usize)> = Vec::new();
         let mut folders: Vec<usize> = self.all().collect();
-        folders.sort_by_key(|a| Reverse((len(&self.contents[*a]), &self.ways[*a])));
+        folders.sort_by_key(|a| Reverse((len(&self.contents[*a]), self.rank(*a))));
+        // What is online goes only if something online has all of it.
+        let may_go = |a: usize, held: &[(usize, usize)]| {
+            let online = || held.iter().any(|(other, by)| *other == a && self.is_online(*by));
+            !self.is_online(a) || online()
+        };
         let goes = |folder: usize, held: &[(usize, usize)]| {
-            held.iter().any(|(other, _)| self.is_in(folder, *other))
+            let above = |other: usize| self.is_in(folder, other) && may_go(other, held);
+            held.iter().any(|(other, _)| above(*other))
+        };
+        let stays_above = |folder: usize, held: &[(usize, usize)]| {
+            held.iter().any(|(other, _)| self.is_in(folder, *other) && !may_go(*other, held))
         };
         for a in folders {
             let is_empty = self.contents[a].is_empty();
@@ -225,6 +245,9 @@ impl<'a> Naive<'a> {
                     && !self.is_copy(*b)
                     && !self.lie_in_equals(a, *b)
                     && !goes(*b, &held)
+                    && !held.iter().any(|(x, y)| self.is_in(*b, *x) && self.is_in(a, *y))
+                    // By what is offline all that it lies in is held.
+                    && (!self.is_online(a) || self.is_online(*b) || !stays_above(a, &held))
             });
             let by: Vec<usize> = by.collect();
             held.extend(by.iter().map(|b| (a, *b)));
@@ -235,9 +258,11 @@ impl<'a> Naive<'a> {
     pub(super) fn contained(&self) -> BTreeSet<String> {
         let told = |(a, b): &(usize, usize)| {
             let is_in_pair = self.similar.iter().any(|pair| self.is_below((*a, *b), *pair));
-            format!("{a} < {b} {} {is_in_pair}", self.won(*a))
+            let won = if self.is_online(*a) && self.is_online(*b) { self.won(*a) } else { 0 };
+            format!("{a} < {b} {won} {is_in_pair}")
         };
-        self.held.iter().map(told).collect()
+        let is_told = |(a, b): &&(usize, usize)| self.is_online(*a) || self.is_online(*b);
+        self.held.iter().filter(is_told).map(told).collect()
     }
 
     pub(super) fn are_similar(&self, a: usize, b: usize) -> bool {
@@ -274,7 +299,8 @@ impl<'a> Naive<'a> {
     }
 
     pub(super) fn partial(&self) -> BTreeSet<String> {
-        let told = self.similar.iter().filter(|(a, b)| a < b);
+        let is_told = |a: usize, b: usize| self.is_online(a) || self.is_online(b);
+        let told = self.similar.iter().filter(|(a, b)| a < b && is_told(*a, *b));
         told.map(|(a, b)| self.pair(*a, *b)).collect()
     }
 
@@ -282,7 +308,6 @@ impl<'a> Naive<'a> {
         let rank = |a: usize| (self.won(a), len(&self.elements[a]), Reverse(a));
         let (a, b) = if rank(a) > rank(b) { (a, b) } else { (b, a) };
         let shared = common(&self.elements[a], &self.elements[b]);
-        let only = [a, b].map(|side| len(&self.elements[side]) - shared);
         // Equal files have as much on disk.
         let on_disk = |content: i64| {
             let file = self.content.iter().position(|other| *other == content).unwrap();
@@ -292,7 +317,8 @@ impl<'a> Naive<'a> {
             let count = count.min(self.elements[a].get(key).unwrap_or(&0));
             u64::from(*count) * on_disk(key.1)
         });
-        let won: u64 = won.sum();
+        let may_go = self.is_online(a) && self.is_online(b);
+        let won: u64 = if may_go { won.sum() } else { 0 };
         let paths = |root: usize| -> Vec<(usize, Vec<u32>)> {
             let files = self.trees.files.iter().enumerate();
             let paths = files.filter_map(|(file, (folder, name, _))| {
@@ -301,25 +327,42 @@ impl<'a> Naive<'a> {
             });
             paths.collect()
         };
-        let (mut content, mut time) = (0, 0);
-        let others = paths(b);
-        for (x, path) in paths(a) {
-            for (y, _) in others.iter().filter(|(_, other)| *other == path) {
-                let mtime = |file: usize| self.trees.files[file].2.mtime;
-                let is_same = self.content[x] == self.content[*y];
-                content += u32::from(!is_same);
-                time += u32::from(is_same && mtime(x) != mtime(*y));
+        let (mut content, mut time, mut in_doubt) = (0, 0, [0, 0]);
+        let facts = |file: usize| self.trees.files[file].2;
+        let is_unread = |file: usize| facts(file).content == Content::Unread;
+        let [ones, others] = [a, b].map(paths);
+        let are_in_doubt =
+            |x: usize, y: usize| facts(x).size == facts(y).size && (is_unread(x) || is_unread(y));
+        for (x, path) in &ones {
+            for (y, _) in others.iter().filter(|(_, other)| other == path) {
+                let is_same = self.content[*x] == self.content[*y];
+                let is_in_doubt = are_in_doubt(*x, *y);
+                content += u32::from(!is_same && !is_in_doubt);
+                time += u32::from(is_same && facts(*x).mtime != facts(*y).mtime);
             }
         }
-        format!("{a} ~ {b} {shared} {only:?} {content} {time} {won}")
+        for (side, these, those) in [(0, &ones, &others), (1, &others, &ones)] {
+            for (x, path) in these {
+                let mut namesakes = those.iter().filter(|(_, other)| other == path);
+                in_doubt[side] += u32::from(match self.likeness.by {
+                    By::Names => namesakes.any(|(y, _)| are_in_doubt(*x, *y)),
+                    By::Contents => is_unread(*x),
+                });
+            }
+        }
+        let only = |side: usize| len(&self.elements[[a, b][side]]) - shared - in_doubt[side];
+        let only = [only(0), only(1)];
+        format!("{a} ~ {b} {shared} {only:?} {in_doubt:?} {content} {time} {won}")
     }
 }
 
 fn contents(trees: &Trees) -> Vec<i64> {
     let content = |(file, (_, _, facts)): (usize, &(u32, u32, Facts))| {
         let same = trees.files.iter().filter(|other| other.2.content == facts.content);
-        let alone = -1 - file as i64;
-        facts.content.filter(|_| same.count() > 1).map_or(alone, i64::from)
+        match facts.content {
+            Content::Of(content) if same.count() > 1 => content.into(),
+            _ => -1 - file as i64,
+        }
     };
     trees.files.iter().enumerate().map(content).collect()
 }

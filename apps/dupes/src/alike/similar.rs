@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::forest::{Branch, Forest, Leaf, span};
 use super::held::Held;
-use super::{By, Effort, NONE, PartialPair, Sample};
+use super::{By, Content, Effort, Facts, NONE, PartialPair, Sample};
 
 /// For each folder of similar pairs: the others.
 pub(super) type Partners = HashMap<u32, Vec<u32>>;
@@ -38,7 +38,9 @@ impl Forest<'_> {
             effort.compared += 1;
             if self.is_enough(self.shared(a, b), a, b) {
                 is_settled[at] = true;
-                partial.push(self.pair(a, b));
+                if self.branch(a).is_online || self.branch(b).is_online {
+                    partial.push(self.pair(a, b));
+                }
                 partners.entry(a).or_default().push(b);
                 partners.entry(b).or_default().push(a);
             }
@@ -197,39 +199,54 @@ impl Forest<'_> {
             shared_bytes: 0,
             winnings: 0,
             only: [Sample::new(), Sample::new()],
+            not_compared: [Sample::new(), Sample::new()],
             other_content: Sample::new(),
             other_time: Sample::new(),
         };
         let most = self.likeness.examples;
+        let may_go = self.branch(a).is_online && self.branch(b).is_online;
         for (side, (a, b)) in [(first, second), (second, first)].into_iter().enumerate() {
             self.each_file(a, b, |file, is_shared, namesake| {
                 let leaf = self.leaves[file as usize];
                 let namesake = namesake.map(|other| (other, self.leaves[other as usize]));
+                let facts = self.facts(file);
+                let is_unread = |facts: &Facts| facts.content == Content::Unread;
+                let is_in_doubt = namesake.is_some_and(|(place, _)| {
+                    let other = self.facts(place);
+                    facts.size == other.size && (is_unread(facts) || is_unread(other))
+                });
                 let is_changed = namesake.is_some_and(|(_, other)| {
-                    leaf.content == NONE || leaf.content != other.content
+                    !is_in_doubt && (leaf.content == NONE || leaf.content != other.content)
                 });
                 if let (0, Some((place, other))) = (side, namesake) {
-                    let is_other_time = self.facts(file).mtime != self.facts(place).mtime;
+                    let is_other_time = facts.mtime != self.facts(place).mtime;
                     let differing = match (is_changed, is_other_time) {
                         (true, _) => Some(&mut pair.other_content),
-                        (false, true) => Some(&mut pair.other_time),
-                        (false, false) => None,
+                        (false, true) if !is_in_doubt => Some(&mut pair.other_time),
+                        (false, _) => None,
                     };
                     if let Some(sample) = differing {
                         sample.count += 1;
                         sample.show([leaf.number, other.number], most);
                     }
                 }
-                if !is_shared {
+                let is_unknown = match self.likeness.by {
+                    By::Names => is_in_doubt,
+                    By::Contents => is_unread(facts),
+                };
+                if !is_shared && is_unknown {
+                    pair.not_compared[side].count += 1;
+                    pair.not_compared[side].show(leaf.number, most);
+                } else if !is_shared {
                     pair.only[side].count += 1;
                     if !is_changed {
                         pair.only[side].show(leaf.number, most);
                     }
                 } else if side == 1 {
-                    let facts = self.facts(file);
                     pair.shared += 1;
                     pair.shared_bytes = pair.shared_bytes.saturating_add(facts.size);
-                    pair.winnings = pair.winnings.saturating_add(facts.on_disk);
+                    let won = if may_go { facts.on_disk } else { 0 };
+                    pair.winnings = pair.winnings.saturating_add(won);
                 }
             });
         }

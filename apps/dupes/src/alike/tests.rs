@@ -7,7 +7,8 @@ use super::naive::Naive;
 use super::*;
 
 /// Trees from a list of paths: `a/x/f=1@5` is a file with content 1 and time 5, `a/x/f=` one
-/// like no other, `a/x/` a folder, `a/x/!` a folder that is not fully known.
+/// like no other, `a/x/f=?` one that was not read, `a/x/` a folder, `a/x/!` a folder that is not
+/// fully known. A root with a name in capitals is offline.
 fn grow(paths: &str) -> (Trees, Vec<String>) {
     let (mut trees, mut folders) = (Trees::default(), Vec::<String>::new());
     for path in paths.split_whitespace() {
@@ -19,7 +20,12 @@ fn grow(paths: &str) -> (Trees, Vec<String>) {
                 || {
                     folders.push(folder[..end].to_owned());
                     let name = folder[..end].rsplit('/').next().unwrap();
-                    trees.add_folder(parent, name.as_bytes(), true)
+                    match parent {
+                        None if name.chars().all(char::is_uppercase) => {
+                            trees.add_offline_root(name.as_bytes(), true)
+                        }
+                        _ => trees.add_folder(parent, name.as_bytes(), true),
+                    }
                 },
                 |known| known as u32,
             ));
@@ -29,11 +35,19 @@ fn grow(paths: &str) -> (Trees, Vec<String>) {
             continue;
         };
         let (content, mtime) = content.split_once('@').unwrap_or((content, "0"));
-        let (content, mtime) = (content.parse().ok(), mtime.parse().unwrap());
+        let (content, mtime) = (content_of(content), mtime.parse().unwrap());
         let facts = Facts { size: 10, mtime, on_disk: 1, content };
         trees.add_file(parent.unwrap(), name.as_bytes(), facts);
     }
     (trees, folders)
+}
+
+fn content_of(text: &str) -> Content {
+    match text {
+        "" => Content::Unique,
+        "?" => Content::Unread,
+        number => Content::Of(number.parse().unwrap()),
+    }
 }
 
 /// What is found, a line each: `a = b`, `a ~ b shared/all`, `a < b`; `*`: in a similar pair.
@@ -48,7 +62,7 @@ fn told_by(by: By, paths: &str) -> Vec<String> {
     });
     let partial = alike.partial.iter().map(|pair| {
         let [a, b] = pair.folders.each_ref().map(path);
-        let all = pair.shared + pair.only[0].count + pair.only[1].count;
+        let all = pair.files[0] + pair.files[1] - pair.shared;
         format!("{a} ~ {b} {}/{all}", pair.shared)
     });
     let contained = alike.contained.iter().map(|held| {
@@ -128,6 +142,64 @@ fn similar_says_what_each_side_lacks_and_what_has_changed() {
     };
     assert_eq!(namesakes(&pair.other_content), ["c c"]);
     assert_eq!(namesakes(&pair.other_time), ["g g"]);
+}
+
+#[test]
+fn what_was_not_read_is_no_other_content_and_nowhere_else_missing() {
+    // Of other sizes they are not the same, read or not: all here are of one.
+    let (trees, _) = grow("a/f=1 a/g=2 a/c=? a/d=3 a/e=? b/f=1 b/g=2@9 b/c=4 b/d=? b/k=?");
+    let pair = &find(&trees, &Likeness { percent: 20, ..Likeness::default() }).partial[0];
+    assert_eq!((pair.shared, pair.other_content.count, pair.other_time.count), (2, 0, 1));
+    // `e` and `k` have no namesake, whatever is in them.
+    assert_eq!(pair.only.each_ref().map(|only| only.count), [1, 1]);
+    assert_eq!(pair.not_compared.each_ref().map(|files| files.examples.len()), [2, 2]);
+    let likeness = Likeness { by: By::Contents, percent: 20, ..Likeness::default() };
+    let pair = &find(&trees, &likeness).partial[0];
+    assert_eq!(pair.only.each_ref().map(|only| only.count), [1, 1], "3 and 4");
+    assert_eq!(pair.not_compared.each_ref().map(|files| files.count), [2, 2]);
+    // It is equal to nothing and held by nothing.
+    assert_eq!(told("a/f=1 a/g=? b/f=1 b/g=?"), [""; 0]);
+    let mut trees = grow("a/f=1 a/c=? b/f=1 b/c=2").0;
+    trees.files[1].2.size = 11;
+    let pair = &find(&trees, &Likeness { percent: 20, ..Likeness::default() }).partial[0];
+    assert_eq!((pair.other_content.count, pair.not_compared[0].count), (1, 0));
+}
+
+#[test]
+fn what_is_offline_neither_goes_nor_stays_for_others() {
+    let winnings = |paths: &str| -> Vec<u64> {
+        let alike = find(&grow(paths).0, &Likeness::default());
+        let exact = alike.exact.iter().map(|set| set.winnings);
+        let partial = alike.partial.iter().map(|pair| pair.winnings);
+        exact.chain(partial).chain(alike.contained.iter().map(|held| held.winnings)).collect()
+    };
+    for (paths, expected, won) in [
+        ("A/f=1 b/f=1 c/f=1", &["b = c = A"][..], 1),
+        ("A/f=1 b/f=1", &["b = A"], 0),
+        ("A/f=1 B/f=1", &[], 0),
+        ("A/f=1 A/g= b/f=1 b/h=", &[], 0),
+        ("A/f=1 A/g=2 A/h= b/f=1 b/g=2 b/i=", &["A ~ b 2/4"], 0),
+        ("A/f=1 A/g=2 A/h= B/f=1 B/g=2 B/i=", &[], 0),
+        ("A/p=1 A/q=2 A/r= b/f=1", &["b < A"], 0),
+        ("A/p=1 b/f=1 b/g= b/h=", &["A < b"], 0),
+        ("A/p=1 B/f=1 B/g= B/h=", &[], 0),
+    ] {
+        assert_eq!(told(paths), expected, "{paths}");
+        assert_eq!(winnings(paths), vec![won; expected.len()], "{paths}");
+    }
+}
+
+#[test]
+fn what_only_a_disk_in_a_drawer_holds_stays_and_holds_others() {
+    let away = "A/x/p=1 A/y/q=2 A/z=3 A/o=";
+    let here = "b/f=1 b/g=2 b/h=3";
+    assert_eq!(told(&format!("{away} {here}")), ["b < A"]);
+    // `b` does not go with that.
+    assert_eq!(told(&format!("{away} {here} c/i=1 c/j=2")), ["c < b", "b < A", "c < A"]);
+    // What lies in it is held, too, and told where something that is here has it.
+    let inner = "b/in/f=1 b/g=2 b/h=3";
+    assert_eq!(told(&format!("{away} {inner}")), ["b < A"]);
+    assert_eq!(told(&format!("{away} {inner} d/k=1 d/l= d/m=")), ["b/in < d", "A/x < d", "b < A"]);
 }
 
 #[test]
@@ -257,7 +329,7 @@ fn a_second_folder_of_the_same_name_does_no_harm() {
         let root = trees.add_folder(None, root, true);
         for content in [1, 2] {
             let folder = trees.add_folder(Some(root), b"x", true);
-            let facts = Facts { content: Some(content), ..Facts::default() };
+            let facts = Facts { content: Content::Of(content), ..Facts::default() };
             trees.add_file(folder, b"f", facts);
             trees.add_file(folder, b"f", facts);
         }
@@ -289,7 +361,7 @@ fn chains_may_be_very_deep() {
             for depth in 0..DEPTH {
                 folder = trees.add_folder(Some(folder), b"x", true);
                 if depth % 10 == 0 && (side == 0 || depth >= missing) {
-                    let content = Some(depth);
+                    let content = Content::Of(depth);
                     trees.add_file(folder, b"f", Facts { content, ..Facts::default() });
                 }
             }
@@ -321,8 +393,13 @@ fn random_trees(dice: &mut Dice) -> Trees {
     let mut trees = Trees::default();
     let contents = 3 + dice.roll(8);
     let file = |trees: &mut Trees, dice: &mut Dice, folder: u32, name: u32| {
-        let content = Some(dice.roll(contents)).filter(|_| dice.roll(12) > 0);
-        let on_disk = content.map_or(1, |content| u64::from(content) * 3 + 1);
+        let number = dice.roll(contents);
+        let (content, on_disk) = match dice.roll(16) {
+            0 => (Content::Unique, 1),
+            1 => (Content::Unread, number * 3 + 1),
+            _ => (Content::Of(number), number * 3 + 1),
+        };
+        let on_disk = on_disk.into();
         let facts = Facts { size: on_disk, mtime: dice.roll(3).into(), on_disk, content };
         trees.add_file(folder, &[name as u8], facts);
     };
@@ -371,6 +448,11 @@ fn random_trees(dice: &mut Dice) -> Trees {
             }
         }
     }
+    for number in 0..trees.folders.len() {
+        let above = trees.folders[number].parent as usize;
+        let of_above = trees.folders.get(above).map(|above| above.is_online);
+        trees.folders[number].is_online = of_above.unwrap_or_else(|| dice.roll(4) > 0);
+    }
     trees
 }
 
@@ -391,8 +473,10 @@ fn free_name(trees: &Trees, parent: Option<u32>, first: u8) -> u8 {
 fn line(pair: &PartialPair) -> String {
     let [a, b] = pair.folders;
     let only = pair.only.each_ref().map(|only| only.count);
+    let in_doubt = pair.not_compared.each_ref().map(|files| files.count);
     let (content, time) = (pair.other_content.count, pair.other_time.count);
-    format!("{a} ~ {b} {} {only:?} {content} {time} {}", pair.shared, pair.winnings)
+    let won = pair.winnings;
+    format!("{a} ~ {b} {} {only:?} {in_doubt:?} {content} {time} {won}", pair.shared)
 }
 
 fn lines(alike: &Alike) -> [BTreeSet<String>; 3] {
@@ -464,10 +548,10 @@ fn edited_copies() -> Trees {
             for file in 0..10 {
                 let name = format!("file {}", file + folder % 7);
                 let content = match dice.roll(1_000) {
-                    0..3 => None,
+                    0..3 => Content::Unique,
                     // A licence that is everywhere.
-                    3..20 => Some(0),
-                    _ => Some(1 + folder * 10 + file),
+                    3..20 => Content::Of(0),
+                    _ => Content::Of(1 + folder * 10 + file),
                 };
                 let facts = Facts { size: 4_096, on_disk: 4_096, content, mtime: 0 };
                 trees.add_file(number, name.as_bytes(), facts);

@@ -12,20 +12,26 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
+use globset::GlobMatcher;
 use regex::bytes::Regex;
 
 use super::dates;
 use super::pages;
 use super::patterns::{self, Pattern};
 use super::values;
+use crate::act::deed::Action;
+use crate::act::facts::Aspect;
 use crate::digest::Algorithm;
 use crate::options::{Format, Progress};
+use crate::plan::{self, Rule};
 use crate::size;
 
 const WHERE: &str = "Where to look";
 const FILES: &str = "Which files count";
 const SETS: &str = "Which sets are listed";
 const HOW: &str = "How they are compared";
+const KEEPING: &str = "Which files stay";
+const ACTING: &str = "How it is done";
 const OUTPUT: &str = "What is printed";
 const CONFIGURATION: &str = "Configuration";
 
@@ -59,7 +65,7 @@ pub(super) enum Verb {
         #[command(flatten)]
         database: Database,
         /// Only what has been gone since before then: a day (2026-11-01), or how long ago (30d, 12h)
-        #[arg(long, value_name = "DATE", value_parser = dates::parse)]
+        #[arg(long, value_name = "DATE", value_parser = dates::parse, allow_hyphen_values = true)]
         before: Option<i64>,
         /// Don't ask
         #[arg(long)]
@@ -75,6 +81,59 @@ pub(super) enum Verb {
         /// Don't ask
         #[arg(long)]
         yes: bool,
+    },
+    Plan(Box<PlanWords>),
+    Apply(Box<ApplyWords>),
+    /// Takes back what apply has done
+    ///
+    /// Files that were removed or moved are put back, links become files of their own again. What is in the
+    /// way is never replaced: both are kept. What it gives back and what it can't is a table in the
+    /// README.
+    Undo {
+        /// Which one, as log says [default: the last one that is not undone]
+        id: Option<String>,
+        #[command(flatten)]
+        journal: JournalWords,
+        /// An object a line, for each file and at the end
+        #[arg(long, help_heading = OUTPUT)]
+        json: bool,
+    },
+    /// Brings an interrupted apply, undo or purge-quarantine to an end
+    Recover {
+        /// What is to become of what was begun
+        #[arg(value_enum)]
+        way: Recovery,
+        #[command(flatten)]
+        journal: JournalWords,
+        /// An object a line, for each file and at the end
+        #[arg(long, help_heading = OUTPUT)]
+        json: bool,
+    },
+    /// Lists what apply has done, and what became of it
+    Log {
+        /// Each file of this one
+        id: Option<String>,
+        #[command(flatten)]
+        journal: JournalWords,
+        /// As one JSON object
+        #[arg(long, help_heading = OUTPUT)]
+        json: bool,
+    },
+    /// Deletes removed files for good; none that has become the last copy
+    PurgeQuarantine {
+        /// Only what was removed by this one
+        id: Option<String>,
+        /// Only what was removed before then: a day (2026-11-01), or how long ago (30d, 12h)
+        #[arg(long, value_name = "DATE", value_parser = dates::parse, allow_hyphen_values = true)]
+        keep_for: Option<i64>,
+        #[command(flatten)]
+        journal: JournalWords,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+        /// An object a line, for each file and at the end
+        #[arg(long, help_heading = OUTPUT)]
+        json: bool,
     },
     /// Shows what is in the database, and how the last scans went
     Status {
@@ -140,7 +199,7 @@ pub(super) struct Find {
     #[arg(long, value_name = "N", help_heading = SETS, value_parser = values::rf_under, allow_negative_numbers = true)]
     pub(super) rf_under: Option<usize>,
 
-    /// Files below the same given path are no duplicates of each other
+    /// Files below the same given path are no duplicates of each other; takes two paths or more
     #[arg(long, help_heading = SETS)]
     pub(super) isolate: bool,
 
@@ -274,7 +333,7 @@ pub(super) struct Database {
 #[command(override_usage = pages::SCAN_USAGE)]
 pub(super) struct Scan {
     /// What to do (all: look and read; folders: only look; files: read in the folders that are known), then
-    /// the roots; without any, all that are registered
+    /// the roots; without any, all that are registered. A folder with one of these names is ./all
     #[arg(value_name = "MODE|ROOT")]
     pub(super) words: Vec<PathBuf>,
 
@@ -287,6 +346,10 @@ pub(super) struct Scan {
     /// Read everything again, whatever is known
     #[arg(long, help_heading = HOW)]
     pub(super) restart: bool,
+
+    /// Hash every file, also those of a size or sample of their own: for a disk that will be in a drawer
+    #[arg(long, help_heading = HOW)]
+    pub(super) all_hashes: bool,
 
     /// Use what is known of files on network, FUSE and overlay file systems, too
     #[arg(long, help_heading = HOW)]
@@ -309,9 +372,172 @@ pub(super) struct Scan {
     #[command(flatten)]
     pub(super) running: Running,
 
-    /// Print the summary as one JSON object
+    /// Print the summary as one JSON object, for all roots
     #[arg(long, help_heading = OUTPUT)]
     pub(super) json: bool,
+}
+
+/// Says which files of each set stay and which go, and writes that to a file
+///
+/// Nothing is changed. The file is carried out by apply --plan, today or later: what has changed until then is
+/// left alone.
+#[derive(clap::Args)]
+#[command(override_usage = pages::PLAN_USAGE)]
+pub(super) struct PlanWords {
+    #[command(flatten)]
+    pub(super) subject: Subject,
+
+    /// Where to write it; a plan that is there is replaced, and nothing else
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
+    pub(super) output: PathBuf,
+
+    #[command(flatten)]
+    pub(super) running: Running,
+}
+
+/// Removes, moves or links files that have a copy which stays
+///
+/// Without --execute it only says what it would do. Every file is compared byte by byte with one that stays
+/// right before it is touched, and looked at once more when it is out of the way; whatever is not as it should be is left
+/// alone, and told. `dupes undo` takes it back.
+#[derive(clap::Args)]
+#[command(override_usage = pages::APPLY_USAGE)]
+pub(super) struct ApplyWords {
+    /// What happens to files that have a copy which stays
+    #[arg(value_enum)]
+    pub(super) action: Action,
+
+    #[command(flatten)]
+    pub(super) subject: Subject,
+
+    /// Carry out this plan
+    #[arg(long, value_name = "FILE", help_heading = WHERE, conflicts_with_all = NOT_WITH_A_PLAN, conflicts_with_all = NOT_WITH_A_REPORT)]
+    pub(super) plan: Option<PathBuf>,
+
+    /// Do it; without this, only say what would be done
+    #[arg(long, help_heading = ACTING)]
+    pub(super) execute: bool,
+
+    /// Where to move to: a folder on the same file system; below it, files have the way they had below their root
+    #[arg(long, value_name = "DIR", help_heading = ACTING, required_if_eq("action", "move"))]
+    pub(super) to: Option<PathBuf>,
+
+    /// Put removed files here [default: the topmost folder of their file system that can be written to]
+    ///
+    /// A folder on the same file system: in it, .dupes-quarantine-UID is made, which only you may enter.
+    #[arg(long, value_name = "DIR", help_heading = ACTING)]
+    pub(super) quarantine: Option<PathBuf>,
+
+    /// Link also files that differ from the one that stays in these: what a link takes from them
+    #[arg(long, value_name = "WHAT", help_heading = ACTING, value_enum, value_delimiter = ',')]
+    pub(super) allow_differing: Vec<Aspect>,
+
+    /// Delete removed files at once, without a quarantine; asks
+    #[arg(long, help_heading = ACTING)]
+    pub(super) no_undo: bool,
+
+    /// Don't ask
+    #[arg(long, help_heading = ACTING)]
+    pub(super) yes: bool,
+
+    #[command(flatten)]
+    pub(super) journal: JournalWords,
+
+    #[command(flatten)]
+    pub(super) running: Running,
+
+    /// An object a line, for each file and at the end
+    #[arg(long, help_heading = OUTPUT)]
+    pub(super) json: bool,
+}
+
+/// What a report does not heed: what counts was said when its roots were registered.
+const NOT_WITH_A_REPORT: [&str; 14] = [
+    "paths",
+    "reference",
+    "isolate",
+    "follow",
+    "one_file_system",
+    "depth",
+    "max_size",
+    "name",
+    "exclude",
+    "regex",
+    "exclude_regex",
+    "hidden",
+    "no_hidden",
+    "ignore_files",
+];
+
+/// Nor what a plan does not: it says which files stay.
+const NOT_WITH_A_PLAN: [&str; 5] = ["report", "min_size", "keep", "keep_copies", "folders"];
+
+// What is planned for, and what stays.
+#[derive(clap::Args)]
+pub(super) struct Subject {
+    /// Folders or files to look at now
+    #[arg(value_name = "PATH")]
+    pub(super) paths: Vec<PathBuf>,
+
+    /// Take the sets of the last scans instead
+    #[arg(long, help_heading = WHERE, conflicts_with_all = NOT_WITH_A_REPORT)]
+    pub(super) report: bool,
+
+    /// Compare with what lies here, too: nothing here is ever touched; can be repeated
+    #[arg(long, value_name = "PATH", help_heading = WHERE)]
+    pub(super) reference: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) database: Database,
+
+    #[command(flatten)]
+    pub(super) counting: Counting,
+
+    /// Files below the same given path are no duplicates of each other; takes two paths or more
+    #[arg(long, help_heading = SETS)]
+    pub(super) isolate: bool,
+
+    /// Whole folders go as one, if another one has the same names and contents; the rest goes file by file
+    ///
+    /// The largest come first. A folder with anything in it that is in no set is no duplicate, and a PATH that was given
+    /// does not go itself. For rules, a folder is as new as the newest file in it.
+    #[arg(long, help_heading = SETS, conflicts_with = "isolate")]
+    pub(super) folders: bool,
+
+    /// Which file of a set stays; can be repeated, the first rule decides [default: the first path]
+    ///
+    /// newest, oldest, deepest, shallowest, first (below the path that was given first), path:GLOB, name:GLOB. Where
+    /// rules hold for several files, the first path in byte order is taken. A glob is put to the whole path, or the
+    /// name; * stays within a name, and ** does not.
+    #[arg(long, value_name = "RULE", help_heading = KEEPING, value_parser = plan::rule)]
+    pub(super) keep: Vec<Rule>,
+
+    /// So many files of each set stay
+    #[arg(long, value_name = "N", help_heading = KEEPING, default_value = "1", value_parser = values::copies, allow_negative_numbers = true)]
+    pub(super) keep_copies: usize,
+
+    /// Files whose whole path matches stay, whatever else is said; can be repeated
+    #[arg(long, value_name = "GLOB", help_heading = KEEPING, value_parser = plan::glob)]
+    pub(super) protect: Vec<GlobMatcher>,
+}
+
+// Where it is written down.
+#[derive(clap::Args)]
+pub(super) struct JournalWords {
+    /// The folder of the journals [default: dupes/journal in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "DIR", help_heading = WHERE)]
+    pub(super) journal: Option<PathBuf>,
+}
+
+/// What is to become of what was begun.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Recovery {
+    /// What was intended is done, with all checks
+    Finish,
+    /// All of the interrupted apply is taken back
+    RollBack,
+    /// Nothing is touched any more: whatever is at a path, or was put aside, stays there. For a disk that will not come back
+    GiveUp,
 }
 
 /// Sees what is still there
@@ -330,7 +556,7 @@ pub(super) struct Refresh {
     #[command(flatten)]
     pub(super) running: Running,
 
-    /// Print the summary as one JSON object
+    /// Print the summary as one JSON object, for all roots
     #[arg(long, help_heading = OUTPUT)]
     pub(super) json: bool,
 }

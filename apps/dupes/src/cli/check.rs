@@ -8,7 +8,7 @@ use clap::CommandFactory as _;
 
 use super::args::Args;
 use super::config::{Effective, Environment, Sources, Wanted};
-use super::{Failure, Line, contradiction};
+use super::{Failure, Line, contradiction, understood};
 
 /// What was found.
 #[derive(Debug)]
@@ -28,12 +28,18 @@ impl Checked {
     pub(super) fn new(wanted: Wanted, line: Vec<OsString>, environment: &Environment) -> Checked {
         let place = wanted.path().map(PathBuf::from);
         let mut checked = Checked { place, file: None, warnings: vec![], settings: Ok(vec![]) };
-        match Sources::read(&Args::command(), &wanted, environment) {
+        let derived = Args::command();
+        match Sources::read(&derived, &wanted, environment) {
             Ok(sources) => {
                 checked.file.clone_from(&sources.file);
                 checked.warnings = sources.unknown_variables();
                 checked.settings = match line.is_empty() {
-                    true => all(&sources),
+                    true => all(&sources).and_then(|settings| {
+                        // What was said of each by itself may be wrong together.
+                        let mut lines = sources.least_lines(&derived).into_iter();
+                        lines.try_for_each(|line| of_line(&wanted, line, environment).map(drop))?;
+                        Ok(settings)
+                    }),
                     false => of_line(&wanted, line, environment),
                 };
             }
@@ -47,6 +53,9 @@ fn all(sources: &Sources<'_>) -> Result<Vec<(String, Vec<Effective>)>, Failure> 
     let tables = sources.tables().into_iter();
     tables.map(|table| Ok((table.clone(), sources.of_table(&table)?))).collect()
 }
+
+/// What would come from standard input: any path will do.
+const FROM_STDIN: &[u8] = b"from standard input";
 
 /// The command line is not run: nothing is read from standard input for it.
 fn of_line(
@@ -63,7 +72,9 @@ fn of_line(
     words.extend(line);
     let line = Line::read(words, environment)?;
     let verb = line.matches.subcommand_name().unwrap_or_default().to_owned();
-    Ok(if line.effective.is_empty() { Vec::new() } else { vec![(verb, line.effective)] })
+    let effective = line.effective.clone();
+    understood(line, &mut &*FROM_STDIN, environment)?;
+    Ok(if effective.is_empty() { Vec::new() } else { vec![(verb, effective)] })
 }
 
 /// For `config path`: a line with any bytes.
@@ -71,7 +82,10 @@ pub(super) fn path(wanted: &Wanted) -> Result<Vec<u8>, Failure> {
     let Some(path) = wanted.path() else {
         return Err(contradiction(match wanted {
             Wanted::Nothing => "with --no-config no file is looked for",
-            _ => "there is no home folder to look in: set HOME, or use --config FILE",
+            _ => {
+                "there is no home folder to look in: set HOME or XDG_CONFIG_HOME to a path that \
+                 begins with a slash, or use --config FILE"
+            }
         }));
     };
     Ok([path.as_os_str().as_bytes(), b"\n"].concat())

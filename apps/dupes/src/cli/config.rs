@@ -161,6 +161,16 @@ impl<'a> Sources<'a> {
         Ok(all)
     }
 
+    /// The shortest line of each command that has settings, and none below it.
+    pub(super) fn least_lines(&self, derived: &Command) -> Vec<Vec<OsString>> {
+        let is_below = |one: &Leaf, other: &Leaf| {
+            one.path.len() > other.path.len() && one.path.starts_with(&other.path)
+        };
+        let is_last = |leaf: &&Leaf| !self.leaves.iter().any(|other| is_below(other, leaf));
+        let last = self.leaves.iter().filter(is_last);
+        last.map(|leaf| settings::least_words(derived, &leaf.path)).collect()
+    }
+
     /// The settings of a command line, and the words of its command; none for one that has no settings.
     pub(super) fn of_line(
         &self,

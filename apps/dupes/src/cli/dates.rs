@@ -43,6 +43,20 @@ fn day(text: &str) -> Option<i64> {
     Some((years + months + day - 1) * DAY)
 }
 
+/// Year, month and day of that many days after 1970, in UTC.
+pub(crate) fn of_days(days: i64) -> (i64, i64, i64) {
+    // Years begin with March here, so that the day that not every year has is the last one.
+    const ERA: i64 = 146_097; // days of 400 years
+    let since = days + 719_468;
+    let (era, day) = (since.div_euclid(ERA), since.rem_euclid(ERA));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + later, month, day)
+}
+
 /// The standard parser takes a plus sign, too.
 fn number(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,6 +80,13 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(day(text), Some(expected), "{text}");
+            let (year, month, day) = of_days(expected / DAY);
+            assert_eq!(format!("{year:04}-{month:02}-{day:02}"), text);
+        }
+        for days in -200_000..200_000 {
+            let (year, month, of_month) = of_days(days);
+            let text = format!("{year:04}-{month:02}-{of_month:02}");
+            assert_eq!(day(&text), Some(days * DAY), "{text}");
         }
     }
 

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::args::Args;
-use super::config;
+use super::{config, safety};
 use crate::exit::Exit;
 
 /// Of `find`; clap would say that PATH can be left out.
@@ -19,6 +19,11 @@ pub(super) const SCAN_USAGE: &str = "dupes scan [OPTIONS] [all|folders|files] [R
 
 /// Of `report`; clap would not say that one of them must be there.
 pub(super) const REPORT_USAGE: &str = "dupes report files [OPTIONS]\n       dupes report folders [OPTIONS]\n       dupes report --html FILE [OPTIONS]";
+
+/// Of `plan` and `apply`; clap would say that PATH can be left out.
+pub(super) const PLAN_USAGE: &str =
+    "dupes plan [OPTIONS] -o FILE PATH...\n       dupes plan [OPTIONS] -o FILE --report";
+pub(super) const APPLY_USAGE: &str = "dupes apply ACTION [OPTIONS] PATH...\n       dupes apply ACTION [OPTIONS] --report\n       dupes apply ACTION [OPTIONS] --plan FILE";
 
 /// Of `report`.
 pub(super) const REPORT_EXAMPLE: &str =
@@ -152,6 +157,7 @@ fn more_sections() -> String {
         // Writing to a String can't fail; neither here nor below.
         let _ = writeln!(text, ".PP\n{}\n.RS 4\n.nf\n{}\n.fi\n.RE", roff(what), roff(command));
     }
+    text.push_str(&safety::section());
     let _ = writeln!(text, ".SH SETTINGS\n.PP\n{}", roff(CONFIGURED));
     let _ = writeln!(text, ".PP\n.nf\n{}\n.fi", roff(CONFIG_HELP));
     text.push_str(".SH EXIT STATUS\n");
@@ -162,7 +168,7 @@ fn more_sections() -> String {
 }
 
 /// No character of it is a command to the formatter.
-fn roff(text: &str) -> String {
+pub(super) fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     if text.starts_with('.') { format!("\\&{text}") } else { text }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use super::*;
+use crate::digest::Algorithm;
 use crate::options::Progress;
 
 fn run(args: &[&str], stdin: &[u8]) -> Result<Command, Failure> {
@@ -249,7 +250,7 @@ fn contradictions_are_refused() {
         (&["--rf-over", "3", "--rf-under", "4", "a"], &["--rf-over (3)", "--rf-under (4)"]),
         (&["--rf-over", "9", "--rf-under", "2", "a"], &["--rf-over (9)", "--rf-under (2)"]),
         (&["--min-size", "2k", "--max-size", "1k", "a"], &["2048", "1024"]),
-        (&["--max-size", "0", "a"], &["--min-size (1 bytes)"]),
+        (&["--max-size", "0", "a"], &["--min-size (1 byte)"]),
         (&["-0", "--format", "csv", "a"], &["--null", "csv"]),
         (&["-0", "--format", "json", "a"], &["--null", "json"]),
         (&["--unique", "--rf-over", "1", "a"], &["--unique", "--rf-over"]),
@@ -263,6 +264,25 @@ fn contradictions_are_refused() {
         let text = refused(args);
         named.iter().for_each(|part| assert!(text.contains(part), "{part} is not in: {text}"));
     }
+}
+
+#[test]
+fn an_isolated_path_is_not_alone() {
+    for args in [&["a"][..], &["--rf-over", "1", "a"]] {
+        let text = refused(&[&["--isolate"], args].concat());
+        assert!(text.contains("--isolate") && text.contains("--reference"), "{args:?}: {text}");
+    }
+    for verb in [&["plan", "--output=p"][..], &["apply", "remove", "--journal=j"]] {
+        let run = |paths: &[&str]| run(&[verb, &["--isolate"], paths].concat(), b"");
+        assert!(run(&["a"]).unwrap_err().text.contains("--isolate"), "{verb:?}");
+        assert!(run(&["a", "b"]).is_ok(), "{verb:?}");
+    }
+    let enough: [&[&str]; 4] =
+        [&["a", "b"], &["--reference", "b", "a"], &["--unique", "a"], &["--rf-under", "2", "a"]];
+    for args in enough {
+        assert!(find(&[&["--isolate"], args].concat()).isolate);
+    }
+    assert!(find_with(&["--isolate", "--stdin"], b"a\nb").isolate);
 }
 
 #[test]

@@ -24,6 +24,10 @@ pub(super) fn depth(text: &str) -> Result<usize, String> {
     number(text, 1..=MOST)
 }
 
+pub(super) fn copies(text: &str) -> Result<usize, String> {
+    number(text, 1..=MOST)
+}
+
 pub(super) fn rf_over(text: &str) -> Result<usize, String> {
     number(text, 0..=MOST)
 }

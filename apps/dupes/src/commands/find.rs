@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use super::{end, list, say, stop_on_signals, tell_problems, watched};
+use crate::count::Count;
 use crate::exit::Exit;
 use crate::find::{Live, Run};
 use crate::options::Options;
@@ -45,11 +46,12 @@ pub(super) fn find(options: Options) -> Result<Exit, Box<dyn Error>> {
 
 /// What was done before the end that somebody asked for.
 fn interrupted(tally: &Tally) -> String {
-    let [folders, files] = [&tally.folders, &tally.files].map(Tally::get);
+    let (folders, files) = (Tally::get(&tally.folders), Tally::get(&tally.files));
+    let (folders, files) = (Count(folders, "folder"), Count(files, "file"));
     let read = Size(Tally::get(&tally.read_bytes_done));
     let [wanted, done] = [&tally.reads_wanted, &tally.reads_done].map(Tally::get);
     format!(
-        "dupes: interrupted: {folders} folders and {files} files were seen, {done} of {wanted} \
+        "dupes: interrupted: {folders} and {files} were seen, {done} of {wanted} \
          reads were done ({read}); nothing is listed"
     )
 }

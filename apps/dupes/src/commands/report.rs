@@ -13,18 +13,19 @@ use crate::alike::Likeness;
 use crate::cli::{Listing, Style};
 use crate::escape::escaped;
 use crate::exit::Exit;
+use crate::output::json_path;
 use crate::problems::Problems;
 use crate::replace::replace;
-use crate::report;
 use crate::report::html::{Limits, gather};
+use crate::report::{self, Gaps};
 use crate::size::Size;
 use crate::stop::Stop;
 use crate::store::Store;
 
 pub(super) fn files(database: &Path, listing: Listing) -> Result<Exit, Box<dyn Error>> {
     let stop = stop_on_signals()?;
-    let store = Store::open(database)?;
-    let asked = stop.clone();
+    let store = Store::open_to_read(database)?;
+    let (asked, gaps) = (stop.clone(), report::gaps(&store)?);
     let print = move |printer: &mut dyn crate::output::Printer| {
         report::files(&store, listing.min_size, printer, &asked)
     };
@@ -33,7 +34,32 @@ pub(super) fn files(database: &Path, listing: Listing) -> Result<Exit, Box<dyn E
         Err(error) if error.kind() == io::ErrorKind::Other => {
             Err(format!("the listing is not complete: {error}").into())
         }
-        printed => Ok(end(printed, &Problems::default(), &stop)),
+        printed => {
+            if printed.is_ok() {
+                tell_gaps(&gaps);
+            }
+            Ok(end(printed, &Problems::default(), &stop))
+        }
+    }
+}
+
+/// What is recorded was told, so that a report is complete; how much that leaves open is said beside it.
+fn tell_gaps(gaps: &Gaps) {
+    for path in &gaps.offline {
+        let path = escaped(path.as_os_str().as_bytes());
+        say(&format!("dupes: {path}: offline: what is told of it was so when it was last scanned"));
+    }
+    for (path, why) in &gaps.unfinished {
+        let (path, why) = (escaped(path.as_os_str().as_bytes()), why.words());
+        say(&format!(
+            "dupes: {path}: {why}: files that were not read are in no set; `dupes scan` reads them"
+        ));
+    }
+    if gaps.unread > 0 {
+        say(&format!(
+            "dupes: files and folders that the last scans could not read: {}; what is in them is not known",
+            gaps.unread
+        ));
     }
 }
 
@@ -42,17 +68,29 @@ pub(super) fn folders(
     likeness: &Likeness,
     style: Style,
 ) -> Result<Exit, Box<dyn Error>> {
-    let found = report::folders::folders(&Store::open(database)?, likeness)?;
-    Ok(match style {
+    let store = Store::open_to_read(database)?;
+    let (found, gaps) = (report::folders::folders(&store, likeness)?, report::gaps(&store)?);
+    let exit = match style {
         Style::Text => tell(style, &found.text(), &serde_json::Value::Null),
-        Style::Json => tell(style, "", &found.json()),
-    })
+        Style::Json => {
+            let mut object = found.json();
+            let unfinished = gaps.unfinished.iter();
+            let paths = unfinished.map(|(path, _)| json_path(path.as_os_str().as_bytes()));
+            object["unfinished"] = paths.collect();
+            tell(style, "", &object)
+        }
+    };
+    if exit == Exit::Complete {
+        tell_gaps(&gaps);
+    }
+    Ok(exit)
 }
 
 /// One page, by a worker: to compare many folders takes seconds in which nobody looks whether to stop.
 pub(super) fn page(database: &Path, file: &Path) -> Result<Exit, Box<dyn Error>> {
     let stop = stop_on_signals()?;
-    let (store, file, asked) = (Store::open(database)?, file.to_owned(), stop.clone());
+    let (store, file, asked) = (Store::open_to_read(database)?, file.to_owned(), stop.clone());
+    let gaps = report::gaps(&store)?;
     let page = move || write_page(&store, &file, &asked);
     let written = by_worker("page", &Clock::system(), &stop, page)?;
     match written {
@@ -62,6 +100,7 @@ pub(super) fn page(database: &Path, file: &Path) -> Result<Exit, Box<dyn Error>>
         }
         Some(Ok(said)) => {
             say(&said);
+            tell_gaps(&gaps);
             Ok(Exit::Complete)
         }
         Some(Err(error)) => Err(error.into()),

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{refused, say, tell};
+use super::{refused, say, stop_on_signals, tell};
 use crate::cli::{Consent, Style, Words};
+use crate::count::Count;
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::output::json_path;
@@ -20,8 +21,11 @@ use crate::store::roots::{Contents, Presence, Root};
 pub(super) fn add(database: &Path, path: &Path, words: &Words) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open_or_make(database)?;
     let _lock = store.lock("roots add")?;
+    let is_known = scan::known_root(&store, path).is_ok();
     let root = root(&store, path, words)?;
-    say(&format!("dupes: registered {}", shown(&root)));
+    store.take_as_it_is(root.id)?;
+    let said = if is_known { "already registered" } else { "registered" };
+    say(&format!("dupes: {said}: {}", shown(&root)));
     Ok(Exit::Complete)
 }
 
@@ -34,7 +38,7 @@ pub(super) fn root(store: &Store, path: &Path, words: &Words) -> Result<Root, Bo
 }
 
 pub(super) fn list(database: &Path, style: Style) -> Result<Exit, Box<dyn Error>> {
-    let store = Store::open(database)?;
+    let store = Store::open_to_read(database)?;
     let mut text = String::new();
     let mut objects = Vec::new();
     for root in store.roots()? {
@@ -52,19 +56,20 @@ pub(super) fn list(database: &Path, style: Style) -> Result<Exit, Box<dyn Error>
 /// For people.
 pub(super) fn line(root: &Root, contents: &Contents) -> String {
     let Contents { folders, files, bytes, removed, errors } = contents;
-    let mut line = format!("{}: {folders} folders, {files} files, {}", shown(root), Size(*bytes));
+    let (folders, files) = (Count(*folders, "folder"), Count(*files, "file"));
+    let mut line = format!("{}: {folders}, {files}, {}", shown(root), Size(*bytes));
     let mut add = |text: String| {
         line.push_str(", ");
         line.push_str(&text);
     };
     if *removed > 0 {
-        add(format!("{removed} files gone"));
+        add(format!("{} gone", Count(*removed, "file")));
     }
     if *errors > 0 {
         add(format!("{errors} not read"));
     }
-    if root.presence() == Presence::Offline {
-        add("offline".into());
+    if let Some(why) = root.why_offline() {
+        add(format!("offline ({why})"));
     }
     if !root.words.is_empty() {
         add(format!("with {}", root.words.join(" ")));
@@ -95,9 +100,9 @@ pub(super) fn remove(
     let store = Store::open(database)?;
     let _lock = store.lock("roots remove")?;
     let root = scan::known_root(&store, path)?;
-    let files = store.contents(root.id)?.files;
-    let question = format!("Forget {} and what is known of {files} files?", shown(&root));
-    if let Some(exit) = refused(&question, consent)? {
+    let files = Count(store.contents(root.id)?.files, "file");
+    let question = format!("Forget {} and what is known of {files}?", shown(&root));
+    if let Some(exit) = refused(&question, consent, &stop_on_signals()?)? {
         return Ok(exit);
     }
     store.remove_root(root.id)?;

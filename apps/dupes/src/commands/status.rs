@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::{roots, tell};
 use crate::cli::Style;
+use crate::count::Count;
 use crate::exit::Exit;
 use crate::progress::{self, Stage, View};
 use crate::size::Size;
@@ -22,7 +23,7 @@ const SHOWN: usize = 10;
 const WIDE: usize = 1_000;
 
 pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Error>> {
-    let store = Store::open(database)?;
+    let store = Store::open_to_read(database)?;
     // Before the rest is read: a scan that ends meanwhile is active in neither.
     let running = store.owner()?.map(Running::new);
     let scans = store.scans(u32::MAX)?;
@@ -41,7 +42,8 @@ pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Erro
     }
     let bytes = std::fs::metadata(store.path())?.len();
     let per_file = bytes.checked_div(files).unwrap_or(0);
-    let _ = writeln!(text, "database: {}, {per_file} bytes for each file", Size(bytes));
+    let per_file_text = Count(per_file, "byte");
+    let _ = writeln!(text, "database: {}, {per_file_text} for each file", Size(bytes));
     if let Some(running) = &running {
         text.push_str(&running.text());
     }
@@ -90,7 +92,9 @@ impl Running {
         for Stage { name, queued, busy, workers } in &view.stages {
             let _ = writeln!(
                 text,
-                "  pool {name}: {busy} of {workers} workers busy, {queued} tasks queued"
+                "  pool {name}: {busy} of {} busy, {} queued",
+                Count(*workers, "worker"),
+                Count(*queued, "task")
             );
         }
         text
@@ -150,9 +154,11 @@ fn line(scan: &Scan, running: Option<&Running>) -> String {
     let took = scan.ended.unwrap_or_else(now) - scan.began;
     let state = state(scan, running);
     let mut line = format!("scan {} ({}): {state} after {took} s", scan.id, scan.mode);
-    for what in ["new", "changed", "files_gone", "unread"] {
+    for (what, text) in
+        [("new", "new"), ("changed", "changed"), ("files_gone", "gone"), ("unread", "unread")]
+    {
         if let Some(count) = scan.counts[what].as_u64().filter(|count| *count > 0) {
-            let _ = write!(line, ", {count} {}", what.replace('_', " "));
+            let _ = write!(line, ", {count} {text}");
         }
     }
     line

@@ -6,7 +6,7 @@
 //! | `size` | bytes of each of its files |
 //! | `hash` | hexadecimal; empty where none was computed |
 //! | `verified` | `bytes`, the name of a hash, `unverified` or `unique` |
-//! | `reference` | `true` below a root that was given with `--reference` |
+//! | `reference` | `true` below a root that was given with `--reference`, and of what is offline |
 //! | `link` | `true` for a further name of the file in the last row that says `false` |
 //! | `path` | always quoted; empty where the name is not UTF-8 |
 //! | `path_base64` | empty, or the bytes of such a name |

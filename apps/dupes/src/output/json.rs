@@ -5,11 +5,13 @@
 //! {"size":12288,"hash":null,"verified":"bytes","reclaimable":12288,
 //!  "paths":["photos/a.jpg","archive/a.jpg"],
 //!  "reference":["archive/a.jpg"],
+//!  "offline":[],
 //!  "links":[{"of":"photos/a.jpg","path":"photos/also a.jpg"}]}
 //! ],"totals":{"folders":1,"files":9}}
 //! ```
 //!
-//! `paths` has one path for each file. Those below a reference root are in `reference` as well;
+//! `paths` has one path for each file. Those that are never to go are in `reference` as well: below a
+//! reference root, or offline, and then in `offline`, too.
 //! `links` has the further names of a file of `paths`. A path is a string, or `{"bytes":"base64"}`
 //! where it is not UTF-8. All fields are always there.
 
@@ -70,6 +72,9 @@ impl<W: Write> Printer for Json<W> {
         self.out.write_all(b",\"reference\":")?;
         let references = set.files.iter().filter(|file| file.reference);
         self.array(references.filter_map(standing), write_path)?;
+        self.out.write_all(b",\"offline\":")?;
+        let offline = set.files.iter().filter(|file| file.offline);
+        self.array(offline.filter_map(standing), write_path)?;
         self.out.write_all(b",\"links\":")?;
         self.array(set.files.iter().flat_map(links), write_link)?;
         self.out.write_all(b"}")
@@ -91,6 +96,7 @@ impl<W: Write> Printer for Json<W> {
             ("bytes_read", totals.bytes_read),
             ("unread", totals.unread),
             ("unstable", totals.unstable),
+            ("unread_offline", totals.unread_offline),
         ];
         for (index, (name, value)) in fields.iter().enumerate() {
             let before = if index == 0 { '{' } else { ',' };
@@ -156,6 +162,10 @@ pub(super) fn encoded(path: &[u8]) -> String {
     STANDARD.encode(path)
 }
 
+pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -214,8 +224,8 @@ mod tests {
     fn a_listing_as_it_is_written() {
         let listing = samples::print(Format::Json, false, &samples::tame()[..1]);
         let expected = r#"{"groups":[
-{"size":12288,"hash":null,"verified":"bytes","reclaimable":12288,"paths":["photos/a.jpg","archive/a.jpg"],"reference":["archive/a.jpg"],"links":[{"of":"photos/a.jpg","path":"photos/also a.jpg"}]}
-],"totals":{"folders":1,"files":9,"bytes":40960,"sets":4,"redundant_files":3,"redundant_bytes":12294,"reclaimable_bytes":20480,"bytes_read":30720,"unread":2,"unstable":1}}
+{"size":12288,"hash":null,"verified":"bytes","reclaimable":12288,"paths":["photos/a.jpg","archive/a.jpg"],"reference":["archive/a.jpg"],"offline":[],"links":[{"of":"photos/a.jpg","path":"photos/also a.jpg"}]}
+],"totals":{"folders":1,"files":9,"bytes":40960,"sets":4,"redundant_files":3,"redundant_bytes":12294,"reclaimable_bytes":20480,"bytes_read":30720,"unread":2,"unstable":1,"unread_offline":3}}
 "#;
         assert_eq!(String::from_utf8(listing).unwrap(), expected);
     }

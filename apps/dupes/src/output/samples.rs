@@ -53,6 +53,7 @@ fn totals() -> Totals {
         bytes_read: 30 << 10,
         unread: 2,
         unstable: 1,
+        unread_offline: 3,
     }
 }
 
@@ -140,5 +141,5 @@ fn set(size: u64, files: Vec<Entry>) -> Set {
 }
 
 fn entry(paths: &[&[u8]], reference: bool) -> Entry {
-    Entry { paths: paths.iter().map(|path| path.to_vec()).collect(), reference }
+    Entry { paths: paths.iter().map(|path| path.to_vec()).collect(), reference, offline: false }
 }

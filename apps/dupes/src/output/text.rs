@@ -9,6 +9,7 @@
 //!     photos/b.jpg
 //!   R archive/a.jpg              below a --reference root
 //!   = archive/also-a.jpg
+//!   O drawer/a.jpg               offline: as it was seen by the last scan
 //! ```
 //!
 //! With `-0` each of these lines, the empty ones too, ends with a zero byte and names are raw.
@@ -16,21 +17,29 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::{Printer, write_name};
+use super::{OFFLINE, Printer, write_name};
+use crate::count::Count;
 use crate::digest::Verified;
 use crate::listing::{Entry, Set, Totals};
 use crate::size::Size;
 
+/// What stands before a name, and why.
+const MARKS: [(&str, &str); 3] = [
+    ("  = ", "= another name of the file above it"),
+    ("  R ", "R below a --reference root"),
+    ("  O ", OFFLINE),
+];
+
 pub(super) struct Text<W> {
     out: W,
     nul: bool,
-    /// A mark was printed that the end has to explain.
-    marked: bool,
+    /// Which marks were printed: the end has to explain them.
+    marked: [bool; MARKS.len()],
 }
 
 impl<W: Write> Text<W> {
     pub(super) fn new(out: W, nul: bool) -> Text<W> {
-        Text { out, nul, marked: false }
+        Text { out, nul, marked: [false; MARKS.len()] }
     }
 
     fn line(&mut self, line: impl fmt::Display) -> io::Result<()> {
@@ -38,12 +47,19 @@ impl<W: Write> Text<W> {
     }
 
     fn file(&mut self, file: &Entry) -> io::Result<()> {
-        let mut mark = if file.reference { "  R " } else { "    " };
+        let mut mark = match (file.offline, file.reference) {
+            (true, _) => Some(2),
+            (false, true) => Some(1),
+            (false, false) => None,
+        };
         for path in &file.paths {
-            self.marked |= mark != "    ";
-            self.out.write_all(mark.as_bytes())?;
+            if let Some(mark) = mark {
+                self.marked[mark] = true;
+            }
+            let before = mark.map_or("    ", |mark| MARKS[mark].0);
+            self.out.write_all(before.as_bytes())?;
             write_name(&mut self.out, path, self.nul)?;
-            mark = "  = ";
+            mark = Some(0);
         }
         Ok(())
     }
@@ -57,8 +73,10 @@ impl<W: Write> Printer for Text<W> {
     }
 
     fn end(&mut self, totals: &Totals) -> io::Result<()> {
-        if self.marked {
-            self.line("= another name of the file above it; R below a --reference root")?;
+        let used = MARKS.iter().zip(self.marked).filter(|(_, is_used)| *is_used);
+        let legend: Vec<&str> = used.map(|((_, why), _)| *why).collect();
+        if !legend.is_empty() {
+            self.line(legend.join("; "))?;
         }
         self.line(Summary(totals))?;
         self.out.flush()
@@ -108,14 +126,6 @@ impl fmt::Display for Summary<'_> {
     }
 }
 
-struct Count(u64, &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::escape::tests::unescape;
@@ -151,6 +161,21 @@ mod tests {
         let listing = samples::print(Format::Text, false, &samples::sets());
         let listing = String::from_utf8(listing).unwrap();
         assert!(listing.chars().all(|c| c == '\n' || !c.is_control()), "{listing:?}");
+    }
+
+    #[test]
+    fn marks_are_explained_if_they_are_there() {
+        let mut sets = samples::tame();
+        sets.truncate(2);
+        let listing = |sets: &[crate::listing::Set]| {
+            String::from_utf8(samples::print(Format::Text, false, sets)).unwrap()
+        };
+        assert!(!listing(&sets[1..]).contains("another name"), "none is marked");
+        sets[0].files[1].offline = true;
+        let said = listing(&sets);
+        assert!(said.contains("\n  O archive/a.jpg\n"), "{said}");
+        let legend = "= another name of the file above it; O offline: it was there when it was last scanned\n";
+        assert!(said.contains(legend) && !said.contains("--reference"), "{said}");
     }
 
     #[test]

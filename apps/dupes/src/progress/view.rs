@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate::Snapshot;
 
+use crate::count::s;
+
 /// One look at a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
@@ -91,7 +93,12 @@ impl View {
     /// What matters most comes first.
     fn parts(&self) -> Vec<String> {
         let (folders, files) = (grouped(self.folders), grouped(self.files));
-        let mut parts = vec![format!("{folders} folders, {files} files, {}", size(self.bytes))];
+        let mut parts = vec![format!(
+            "{folders} folder{}, {files} file{}, {}",
+            s(self.folders),
+            s(self.files),
+            size(self.bytes)
+        )];
         parts.extend(self.rate.map(|rate| format!("{}/s", size(rate))));
         parts.extend(self.left().map(|left| match self.walking {
             true => format!("at least {}", time(left)),

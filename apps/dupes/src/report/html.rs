@@ -98,8 +98,7 @@ struct RootLine {
 /// Gathers what there is to show, all from one state of the database. `is_busy`: somebody scans.
 pub fn gather(store: &Store, is_busy: bool, limits: &Limits, stop: &Stop) -> io::Result<Page> {
     let failed = |error: store::Error| io::Error::other(error.to_string());
-    // Nothing is changed; until it is dropped, what others write is not seen.
-    let _snapshot = store.connection().unchecked_transaction().map_err(io::Error::other)?;
+    let _moment = store.moment().map_err(failed)?;
     let mut space = store.space().map_err(failed)?;
     let mut largest = Largest::new(limits);
     let totals = sets(store, MIN_SIZE, true, stop, |set, places| {

@@ -32,7 +32,7 @@ pub struct WriteLock {
 
 /// Why it can't be had.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// Somebody else has it; what that one says of itself.
     Held(String),
     /// There is no place for it.
@@ -50,7 +50,7 @@ pub struct Owner {
 
 impl WriteLock {
     /// `why`: for whoever is refused meanwhile.
-    pub(super) fn take(path: &Path, why: &str) -> Result<WriteLock, Refusal> {
+    pub(crate) fn take(path: &Path, why: &str) -> Result<WriteLock, Refusal> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = open(path, flags, Mode::RUSR | Mode::WUSR);
         let file = File::from(opened.map_err(|error| Refusal::Failed(error.into()))?);
@@ -72,7 +72,7 @@ impl WriteLock {
     }
 
     /// Who has it; None: nobody. Only looks.
-    pub(super) fn owner(path: &Path) -> io::Result<Option<Owner>> {
+    pub(crate) fn owner(path: &Path) -> io::Result<Option<Owner>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match open(path, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),

@@ -1,5 +1,6 @@
 //! Paths that were registered: what a scan is of.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -22,6 +23,18 @@ pub struct Root {
     pub added: i64,
     /// Device and inode of its folder, when it was last scanned.
     pub identity: Option<(u64, u64)>,
+}
+
+/// The error of a folder on which something was mounted that is not there: no such device.
+pub const AWAY: i32 = 19;
+
+/// Where something was mounted below roots, by the numbers of folders.
+#[derive(Debug, Default)]
+pub struct Mounts {
+    /// On these.
+    pub here: HashSet<i64>,
+    /// On these, or somewhere below.
+    pub below: HashSet<i64>,
 }
 
 /// What is recorded of a root.
@@ -68,13 +81,60 @@ impl Root {
 
     /// As it is now.
     pub fn presence(&self) -> Presence {
-        let Ok(found) = std::fs::metadata(&self.path) else { return Presence::Offline };
+        self.why_offline().map_or(Presence::Online, |_| Presence::Offline)
+    }
+
+    /// Why it can't be looked at, for people; None: it can.
+    pub fn why_offline(&self) -> Option<String> {
+        let found = match std::fs::metadata(&self.path) {
+            Ok(found) => found,
+            Err(error) => return Some(error.to_string()),
+        };
         if !found.is_dir() {
-            return Presence::Offline;
+            return Some("it is no folder any more".into());
         }
-        let is_another = self.identity.is_some_and(|known| known != (found.dev(), found.ino()));
         let is_empty = || std::fs::read_dir(&self.path).is_ok_and(|mut all| all.next().is_none());
-        if is_another && is_empty() { Presence::Offline } else { Presence::Online }
+        match Ground::of(self.identity, (found.dev(), found.ino())) {
+            Ground::Same => None,
+            Ground::Replaced if !is_empty() => None,
+            Ground::Replaced => {
+                Some("an empty folder is in its place: is its disk mounted?".into())
+            }
+            Ground::Another => Some(
+                "another folder, on another disk, is in its place: is its disk mounted?".into(),
+            ),
+        }
+    }
+
+    /// Whether it is on the device that it was on when it was last scanned: numbers of inodes are those of
+    /// other roots there, too. A number of a device may be that of another one by now.
+    pub fn has_its_numbers(&self) -> bool {
+        let now = std::fs::metadata(&self.path).ok().map(|found| found.dev());
+        self.presence() == Presence::Online && now == self.identity.map(|(device, _)| device)
+    }
+}
+
+/// What is found at the path of a root, beside what was when it was scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// That folder, or there was none before.
+    Same,
+    /// Another folder on the same device, or the same one on a device that has another number by now. If it is
+    /// empty, it is only where that was.
+    Replaced,
+    /// Another folder on another device: where something was mounted, or something else that is.
+    Another,
+}
+
+impl Ground {
+    /// By device and inode.
+    pub fn of(known: Option<(u64, u64)>, now: (u64, u64)) -> Ground {
+        match known {
+            None => Ground::Same,
+            Some(known) if known == now => Ground::Same,
+            Some((device, inode)) if device == now.0 || inode == now.1 => Ground::Replaced,
+            Some(_) => Ground::Another,
+        }
     }
 }
 
@@ -114,6 +174,9 @@ impl Store {
             let files =
                 "DELETE FROM files WHERE folder IN (SELECT id FROM folders WHERE root = ?1)";
             connection.execute(files, [id])?;
+            let mounts =
+                "DELETE FROM mounts WHERE folder IN (SELECT id FROM folders WHERE root = ?1)";
+            connection.execute(mounts, [id])?;
             connection.execute("DELETE FROM folders WHERE root = ?1", [id])?;
             let found = connection.execute("DELETE FROM roots WHERE id = ?1", [id])? > 0;
             transaction.commit()?;
@@ -122,11 +185,34 @@ impl Store {
         self.wrap(remove())
     }
 
-    /// Which folder it is that was scanned: whatever is empty and another one is not that root.
-    pub fn note_identity(&self, id: i64, identity: (u64, u64)) -> Result<(), Error> {
-        let (device, inode) = (identity.0.cast_signed(), identity.1.cast_signed());
-        let sql = "UPDATE roots SET device = ?2, inode = ?3 WHERE id = ?1";
-        self.wrap(self.connection().execute(sql, params![id, device, inode]).map(drop))
+    /// Whatever is at its path from now on is that root; and what was mounted below and is not there any more is
+    /// not waited for.
+    pub fn take_as_it_is(&self, id: i64) -> Result<(), Error> {
+        let take = || {
+            let connection = self.connection();
+            let transaction = connection.unchecked_transaction()?;
+            connection
+                .execute("UPDATE roots SET device = NULL, inode = NULL WHERE id = ?1", [id])?;
+            let mounts = "WITH RECURSIVE away (id) AS (
+                SELECT id FROM folders WHERE root = ?1 AND error = ?2 UNION
+                SELECT folders.id FROM folders JOIN away ON parent = away.id)
+                DELETE FROM mounts WHERE folder IN away";
+            connection.execute(mounts, [id, i64::from(AWAY)])?;
+            transaction.commit()
+        };
+        self.wrap(take())
+    }
+
+    /// Folders on which something was mounted, and all above them.
+    pub fn mounts(&self) -> Result<Mounts, Error> {
+        let above = "WITH RECURSIVE above (id) AS (SELECT folder FROM mounts UNION
+            SELECT parent FROM folders JOIN above USING (id) WHERE parent IS NOT NULL) SELECT id FROM above";
+        let ids = |sql: &str| {
+            let mut statement = self.connection().prepare(sql)?;
+            statement.query_map([], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<_>>()
+        };
+        let mounts = || Ok(Mounts { here: ids("SELECT folder FROM mounts")?, below: ids(above)? });
+        self.wrap(mounts())
     }
 
     /// The folder that is the root itself, once it was scanned.
@@ -171,4 +257,35 @@ impl Store {
 
 fn number(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(at).map(i64::cast_unsigned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_folder_on_another_device_is_not_the_root() {
+        let known = Some((8, 300));
+        assert_eq!(Ground::of(None, (8, 300)), Ground::Same);
+        assert_eq!(Ground::of(known, (8, 300)), Ground::Same);
+        assert_eq!(Ground::of(known, (8, 301)), Ground::Replaced);
+        assert_eq!(Ground::of(known, (9, 300)), Ground::Replaced, "a device with another number");
+        assert_eq!(Ground::of(known, (9, 301)), Ground::Another);
+    }
+
+    #[test]
+    fn mounts_are_known_with_all_above_them_until_they_are_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
+        let rows = "INSERT INTO roots VALUES (1, x'2f', '[]', 0, 7, 8);
+            INSERT INTO folders VALUES (1, 1, NULL, x'', 1, 0, NULL, NULL), (2, 1, 1, x'61', 1, 0, 19, NULL),
+                (3, 1, 2, x'62', 2, 0, NULL, NULL), (4, 1, 1, x'63', 3, 0, NULL, NULL), (5, 1, 4, x'64', 3, 0, NULL, NULL);
+            INSERT INTO mounts VALUES (3), (4)";
+        store.connection().execute_batch(rows).unwrap();
+        let mounts = store.mounts().unwrap();
+        assert_eq!((mounts.here, mounts.below), ([3, 4].into(), [1, 2, 3, 4].into()));
+        store.take_as_it_is(1).unwrap();
+        assert_eq!(store.mounts().unwrap().here, [4].into(), "one is there");
+        assert_eq!(store.roots().unwrap()[0].identity, None);
+    }
 }

@@ -59,8 +59,17 @@ impl FileRow {
         }
     }
 
+    /// With what was recorded of the content of a file that looks as it does now: shown, until it is read again.
+    /// If it is not the same file, it is read again as if it was racy.
+    pub fn with_content_of(self, known: &FileRow, is_same: bool) -> FileRow {
+        let FileRow { sample, digest, error, .. } = *known;
+        let is_any = sample.is_some() || digest.is_some() || error.is_some();
+        let racy = if is_any { known.racy || !is_same } else { known.racy && self.racy };
+        FileRow { racy, sample, digest, error, ..self }
+    }
+
     /// From the columns that begin with `first`.
-    pub(super) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<FileRow> {
+    pub(crate) fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<FileRow> {
         let hash = match row.get_ref(first + 9)? {
             // Longer than any hash: not written by us.
             ValueRef::Blob(bytes) if bytes.len() <= 64 => Some(Digest::of(bytes)),

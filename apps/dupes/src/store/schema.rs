@@ -7,7 +7,7 @@ pub(super) const APPLICATION: i32 = 0x6475_7065;
 
 /// What each version adds to the one before; the first makes everything. A step is never changed once
 /// somebody has a database that was made by it.
-pub(super) const STEPS: [&str; 2] = [VERSION_1, VERSION_2];
+pub(super) const STEPS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 /// The version that this program reads and writes.
 pub(super) const VERSION: i32 = STEPS.len() as i32;
@@ -75,6 +75,16 @@ CREATE TABLE scans (
 /// The index of the first version had less than a report needs; those of now are made by the next scan.
 const VERSION_2: &str = "DROP INDEX IF EXISTS files_by_content;";
 
+/// Folders that lay on another file system than what they lie in, when they were last looked into: what was
+/// mounted there may be away.
+const VERSION_3: &str = "
+CREATE TABLE mounts (
+    folder INTEGER PRIMARY KEY REFERENCES folders
+) STRICT;
+INSERT INTO mounts SELECT folders.id FROM folders JOIN folders AS above ON above.id = folders.parent
+    WHERE folders.device <> above.device;
+";
+
 /// All that a report of files says, without a look at the rows, in the order in which it says it; and those
 /// that could not be read. Made after a first scan: row by row they would cost more than the rows. An
 /// index has another name whenever it has other columns.
@@ -104,6 +114,7 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
     use std::os::unix::fs::PermissionsExt;
     use std::path::{Path, PathBuf};
+    use std::process::{Command, Stdio};
 
     use super::*;
     use crate::store::Store;
@@ -189,5 +200,82 @@ mod tests {
         let error = Store::open(&path).unwrap_err().to_string();
         assert!(error.contains("before it is changed"), "{error}");
         assert_eq!(version(&Connection::open(&path).unwrap()), 1);
+    }
+    const MIGRATED: &str = "DUPES_TEST_MIGRATED";
+
+    /// This test again, in a process of its own, which opens that database and is killed at the `nth` call that
+    /// changes anything. True: it came to its end.
+    fn killed_at(nth: u32, path: &Path) -> bool {
+        let calls = "pwrite64,write,fsync,fdatasync,ftruncate,fallocate,unlink,rename,flock";
+        let status = Command::new("strace")
+            .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")])
+            .args(["-e", &format!("inject={calls}:signal=KILL:when={nth}")])
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "--test-threads=1",
+                "store::schema::tests::whenever_it_is_killed_nothing_is_lost",
+            ])
+            .env(MIGRATED, path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        status.unwrap().success()
+    }
+
+    #[test]
+    fn whenever_it_is_killed_nothing_is_lost() {
+        if let Some(path) = std::env::var_os(MIGRATED) {
+            Store::open(Path::new(&path)).unwrap();
+            return;
+        }
+        let traces = ["-qq", "-o", "/dev/null", "-e", "inject=getppid:error=EIO", "true"];
+        if !Command::new("strace").args(traces).status().is_ok_and(|status| status.success()) {
+            return eprintln!("skipped: needs strace, and the right to trace");
+        }
+        let tables = |store: &Store| -> Vec<String> {
+            let sql = "SELECT name || ifnull(sql, '') FROM sqlite_schema ORDER BY 1";
+            let mut statement = store.connection().prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let expected = tables(&Store::open_or_make(&dir.path().join("new.db")).unwrap());
+        let mut found = [0, 0];
+        for nth in 1.. {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("dupes.db");
+            of_version(1, &path);
+            let before = rows(&Connection::open(&path).unwrap());
+            let is_through = killed_at(nth, &path);
+            let is_sound = |connection: &Connection| {
+                let said: String =
+                    connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+                assert_eq!((said.as_str(), rows(connection)), ("ok", before.clone()), "call {nth}");
+            };
+            let connection = Connection::open(&path).unwrap();
+            is_sound(&connection);
+            let is_migrated = version(&connection) == VERSION;
+            assert!(is_migrated || !is_through && version(&connection) == 1, "call {nth}");
+            drop(connection);
+            found[usize::from(is_migrated)] += 1;
+            let check_copy = || {
+                let copy = Connection::open(backup(&path)).unwrap();
+                assert_eq!(version(&copy), 1, "call {nth}");
+                is_sound(&copy);
+            };
+            // Nothing was changed before there was a whole copy.
+            if is_migrated {
+                check_copy();
+            }
+            let store = Store::open(&path).unwrap_or_else(|error| panic!("call {nth}: {error}"));
+            assert_eq!(version(store.connection()), VERSION, "call {nth}");
+            is_sound(store.connection());
+            assert_eq!(tables(&store), expected, "call {nth}: all steps or none");
+            check_copy();
+            if is_through {
+                break;
+            }
+        }
+        assert!(found[0] > 5 && found[1] > 1, "killed before and after the change: {found:?}");
     }
 }

@@ -5,13 +5,15 @@ use std::ops::AddAssign;
 
 use rusqlite::Connection;
 
+use super::roots::Presence;
 use super::{Error, Store};
 
 /// No folder has this number.
 const NONE: u32 = u32::MAX;
 
 /// Whatever lies in another one has a higher number.
-const FOLDERS: &str = "SELECT id, parent, device FROM folders WHERE removed IS NULL ORDER BY id";
+const FOLDERS: &str =
+    "SELECT id, parent, device, root FROM folders WHERE removed IS NULL ORDER BY id";
 
 /// In the order of the table: the files of a folder lie together.
 const FILES: &str = "SELECT folder, size, blocks, links, device, inode FROM files
@@ -56,11 +58,17 @@ pub struct Space {
 impl Store {
     /// Counts; nothing is copied or reclaimable yet.
     pub fn space(&self) -> Result<Space, Error> {
-        self.wrap(count(self.connection()))
+        let offline = self.roots()?.into_iter().filter(|root| root.presence() == Presence::Offline);
+        let offline = offline.map(|root| root.id).collect();
+        self.wrap(count(self.connection(), &offline))
     }
 }
 
-fn count(connection: &Connection) -> rusqlite::Result<Space> {
+/// What inodes are numbers in: a device, and a root if that is offline, since then another one may have got
+/// the number of the device.
+type Numbers = (Option<i64>, Option<i64>);
+
+fn count(connection: &Connection, offline: &HashSet<i64>) -> rusqlite::Result<Space> {
     let (mut space, mut devices) = (Space::default(), Vec::new());
     let mut statement = connection.prepare(FOLDERS)?;
     let mut rows = statement.query([])?;
@@ -71,7 +79,8 @@ fn count(connection: &Connection) -> rusqlite::Result<Space> {
         }
         space.ids.push(row.get(0)?);
         space.parents.push(parent.flatten().unwrap_or(NONE));
-        devices.push(row.get::<_, Option<i64>>(2)?);
+        let root = Some(row.get(3)?).filter(|root| offline.contains(root));
+        devices.push((row.get(2)?, root));
     }
     space.own.resize(space.ids.len(), Amount::default());
     count_files(connection, &mut space, &devices)?;
@@ -81,7 +90,7 @@ fn count(connection: &Connection) -> rusqlite::Result<Space> {
 fn count_files(
     connection: &Connection,
     space: &mut Space,
-    devices: &[Option<i64>],
+    devices: &[Numbers],
 ) -> rusqlite::Result<()> {
     let mut seen = HashSet::new();
     let mut last = (i64::MIN, None);
@@ -95,8 +104,8 @@ fn count_files(
         let Some(number) = last.1 else { continue };
         let size = row.get::<_, i64>(1)?.cast_unsigned();
         let is_first = row.get::<_, u16>(3)? < 2 || {
-            let device = row.get::<_, Option<i64>>(4)?.or(devices[number as usize]);
-            seen.insert((device, row.get::<_, i64>(5)?))
+            let (device, root) = devices[number as usize];
+            seen.insert((row.get::<_, Option<i64>>(4)?.or(device), root, row.get::<_, i64>(5)?))
         };
         let on_disk = if is_first { row.get::<_, i64>(2)?.cast_unsigned() * 512 } else { 0 };
         space.own[number as usize] +=
@@ -210,5 +219,18 @@ mod tests {
         let space = store.space().unwrap();
         let elsewhere = amount(2, 20, 8); // the same number on another device is another file
         assert_eq!(space.own, [amount(0, 0, 0), amount(1, 10, 8), elsewhere]);
+    }
+
+    #[test]
+    fn a_root_that_is_offline_shares_no_file_with_others() {
+        let (_dir, store) = store(
+            "INSERT INTO roots VALUES (2, x'2f00', '[]', 0, NULL, NULL);
+            INSERT INTO folders VALUES (11, 2, NULL, x'', 7, 0, NULL, NULL);
+            INSERT INTO files VALUES (5, x'61', NULL, 1, 10, 8, 2, 1, 1, 0, NULL, NULL, NULL, NULL),
+            (11, x'61', NULL, 1, 10, 8, 2, 1, 1, 0, NULL, NULL, NULL, NULL),
+            (11, x'62', NULL, 1, 10, 8, 2, 1, 1, 0, NULL, NULL, NULL, NULL)",
+        );
+        let own = store.space().unwrap().own;
+        assert_eq!(own, [amount(0, 0, 0), amount(1, 10, 8), amount(0, 0, 0), amount(2, 20, 8)]);
     }
 }

@@ -83,15 +83,34 @@ const RULES: [Rule; 7] = [
     },
 ];
 
+/// Folders that are gone since then and in which nothing is left: by a clock that went back, a folder may
+/// be gone since longer than what lies in it.
+const EMPTY: &str = "DELETE FROM folders WHERE removed < ?1 AND id NOT IN (
+    WITH RECURSIVE held (id) AS (
+        SELECT id FROM folders
+            WHERE removed < ?1 AND EXISTS (SELECT 1 FROM files WHERE folder = folders.id)
+        UNION SELECT parent FROM folders WHERE parent IS NOT NULL AND ifnull(removed >= ?1, TRUE)
+        UNION SELECT parent FROM folders JOIN held USING (id) WHERE parent IS NOT NULL)
+    SELECT id FROM held)";
+
 impl Store {
+    /// What was found to be gone before that time, in s: more than is forgotten only where a clock went back.
+    pub fn gone(&self, before: i64) -> Result<Purged, Error> {
+        let count = |table: &str| {
+            let sql = format!("SELECT count(*) FROM {table} WHERE removed < ?1");
+            let count = self.connection().query_row(&sql, [before], |row| row.get::<_, i64>(0));
+            self.wrap(count.map(i64::cast_unsigned))
+        };
+        Ok(Purged { files: count("files")?, folders: count("folders")? })
+    }
+
     /// Forgets what was found to be gone before that time, in s.
     pub fn purge(&self, before: i64) -> Result<Purged, Error> {
         let purge = || {
             let connection = self.connection();
             let transaction = connection.unchecked_transaction()?;
-            // Whatever lies in a folder was gone when that was.
             let files = connection.execute("DELETE FROM files WHERE removed < ?1", [before])?;
-            let folders = connection.execute("DELETE FROM folders WHERE removed < ?1", [before])?;
+            let folders = connection.execute(EMPTY, [before])?;
             transaction.commit()?;
             Ok(Purged { files: files as u64, folders: folders as u64 })
         };
@@ -241,5 +260,64 @@ mod tests {
         assert_eq!(store.purge(101).unwrap(), Purged { files: 1, folders: 0 });
         assert_eq!(store.purge(i64::MAX).unwrap(), Purged { files: 0, folders: 1 });
         assert_eq!(store.faults().unwrap(), []);
+    }
+
+    /// By a clock that goes back, what lies in a folder may be gone since later than the folder is.
+    #[test]
+    fn what_is_kept_lies_somewhere_whatever_the_clock_said() {
+        let mut dice = 1_u64;
+        let mut roll = |sides: i64| {
+            dice = dice
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (dice >> 33).cast_signed() % sides
+        };
+        let (_dir, store) = store();
+        store.connection().pragma_update(None, "synchronous", "OFF").unwrap();
+        for case in 0..300 {
+            let mut sql = "DELETE FROM files; DELETE FROM folders WHERE id > 2;
+                UPDATE folders SET removed = NULL;"
+                .to_owned();
+            for folder in 3..12 {
+                let (parent, file) = (1 + roll(folder - 1), 1 + roll(folder));
+                let (gone, since) = ([roll(2), roll(2)], [roll(9), roll(9)]);
+                let removed = |at: usize| {
+                    format!("iif(removed IS NOT NULL OR {}, {}, NULL)", gone[at], since[at])
+                };
+                sql += &format!(
+                    "INSERT INTO folders (id, root, parent, name, device, left_out, removed)
+                        SELECT {folder}, 1, {parent}, x'{folder:02x}', 1, 0, {}
+                        FROM folders WHERE id = {parent};
+                    INSERT INTO files (folder, name, inode, size, blocks, links, mtime, ctime, racy, removed)
+                        SELECT {file}, x'{folder:02x}', 1, 1, 1, 1, 1, 1, 0, {}
+                        FROM folders WHERE id = {file};",
+                    removed(0),
+                    removed(1)
+                );
+            }
+            store.connection().execute_batch(&sql).unwrap();
+            assert_eq!(store.faults().unwrap(), [], "case {case}");
+            let count = |sql: &str| -> i64 {
+                store.connection().query_row(sql, [], |row| row.get(0)).unwrap()
+            };
+            let before = roll(10);
+            let kept =
+                format!("SELECT count(*) FROM files WHERE ifnull(removed >= {before}, TRUE)");
+            let expected = count(&kept);
+            let (files, folders) = ("SELECT count(*) FROM files", "SELECT count(*) FROM folders");
+            let all = (count(files), count(folders));
+            let purged = store.purge(before).unwrap();
+            assert_eq!(store.faults().unwrap(), [], "case {case}, before {before}");
+            assert_eq!((count(files), count(&kept)), (expected, expected), "case {case}");
+            let left = (purged.files.cast_signed(), purged.folders.cast_signed());
+            assert_eq!((all.0 - left.0, all.1 - left.1), (count(files), count(folders)));
+            // No folder stays but for its own time or for what lies in it.
+            let idle = format!(
+                "SELECT count(*) FROM folders WHERE removed < {before} AND NOT EXISTS
+                (SELECT 1 FROM files WHERE folder = folders.id) AND NOT EXISTS
+                (SELECT 1 FROM folders AS inner WHERE inner.parent = folders.id)"
+            );
+            assert_eq!(count(&idle), 0, "case {case}, before {before}");
+        }
     }
 }

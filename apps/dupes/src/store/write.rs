@@ -10,6 +10,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use tidegate::{BuildError, Pool, Shutdown};
 
 use super::connect;
+use super::roots::AWAY;
 use super::rows::{FileRow, FolderRow};
 use crate::digest::Digest;
 use crate::locking::lock;
@@ -40,27 +41,35 @@ pub enum Record {
         /// Without what comes before.
         name: Box<[u8]>,
     },
+    /// A root is the folder with this device and inode.
+    Root(i64, (u64, u64)),
     /// A folder was looked into.
     Listed(i64, FolderRow),
+    /// A folder that was on the first device is on the second one now; its files that are recorded were not.
+    OtherDevice(i64, u64, u64),
+    /// Whether something is mounted on a folder.
+    Mount(i64, bool),
+    /// What was mounted on a folder, or below, is not there: and neither is the folder.
+    Away(i64),
     /// A file is there: new, or another one than it was.
     File(i64, Box<[u8]>, FileRow),
-    /// More is known of a file that was written before.
-    Read(i64, Box<[u8]>, Content),
+    /// More is known of a file that was written before; and whether it may change without its times showing it.
+    Read(i64, Box<[u8]>, Content, bool),
     /// A file is gone.
     FileGone(i64, Box<[u8]>),
     /// A folder is gone, with all that lies below.
     FolderGone(i64),
 }
 
-/// What is known of a file's bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Content {
-    /// Of beginning, middle and end.
-    pub sample: Option<u64>,
-    /// Of all.
-    pub digest: Option<Digest>,
-    /// Why there is none.
-    pub error: Option<i32>,
+/// What a read has told of a file.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// Of all of its bytes.
+    Digest(Digest),
+    /// Of beginning, middle and end. An older hash is void if this is another one, and not shown to hold if not.
+    Sample(u64),
+    /// The error.
+    Nothing(i32),
 }
 
 /// What was written.
@@ -212,10 +221,13 @@ impl Desk {
 }
 
 struct Statements<'a> {
+    connection: &'a Connection,
     folder: CachedStatement<'a>,
     listed: CachedStatement<'a>,
     file: CachedStatement<'a>,
-    read: CachedStatement<'a>,
+    digest: CachedStatement<'a>,
+    sample: CachedStatement<'a>,
+    nothing: CachedStatement<'a>,
     file_gone: CachedStatement<'a>,
     files_gone: CachedStatement<'a>,
     folders_gone: CachedStatement<'a>,
@@ -224,11 +236,22 @@ struct Statements<'a> {
 const FOLDER: &str =
     "INSERT INTO folders (id, root, parent, name, left_out) VALUES (?1, ?2, ?3, ?4, 0)
     ON CONFLICT (id) DO UPDATE SET removed = NULL";
+const ROOT: &str = "UPDATE roots SET device = ?2, inode = ?3 WHERE id = ?1";
+const FILES_WERE_ON: &str = "UPDATE files SET device = ?2 WHERE folder = ?1 AND device IS NULL";
+const FOLDER_IS_ON: &str = "UPDATE folders SET device = ?2 WHERE id = ?1";
+const MOUNT: &str = "INSERT OR IGNORE INTO mounts VALUES (?1)";
+const NO_MOUNT: &str = "DELETE FROM mounts WHERE folder = ?1";
+const IS_AWAY: &str = "UPDATE folders SET error = ?2 WHERE id = ?1";
 const LISTED: &str = "UPDATE folders SET device = ?2, left_out = ?3, error = ?4 WHERE id = ?1";
 const FILE: &str = "INSERT OR REPLACE INTO files (folder, name, device, inode, size, blocks, links,
     mtime, ctime, racy, sample, hash, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
-const READ: &str = "UPDATE files SET sample = ifnull(?3, sample), hash = ?4, error = ?5
+const DIGEST: &str =
+    "UPDATE files SET hash = ?3, racy = ?4, error = NULL WHERE folder = ?1 AND name = ?2";
+const SAMPLE: &str =
+    "UPDATE files SET racy = iif(hash IS NOT NULL AND ifnull(sample, ?3) = ?3, racy, ?4),
+    hash = iif(ifnull(sample, ?3) = ?3, hash, NULL), sample = ?3, error = NULL
     WHERE folder = ?1 AND name = ?2";
+const NOTHING: &str = "UPDATE files SET hash = NULL, error = ?3 WHERE folder = ?1 AND name = ?2";
 const FILE_GONE: &str = "UPDATE files SET removed = ?3 WHERE folder = ?1 AND name = ?2";
 const BELOW: &str = "WITH RECURSIVE below (id) AS (VALUES (?1) UNION ALL
     SELECT folders.id FROM folders JOIN below ON parent = below.id WHERE removed IS NULL) ";
@@ -241,10 +264,13 @@ impl<'a> Statements<'a> {
             ))
         };
         Ok(Statements {
+            connection,
             folder: connection.prepare_cached(FOLDER)?,
             listed: connection.prepare_cached(LISTED)?,
             file: connection.prepare_cached(FILE)?,
-            read: connection.prepare_cached(READ)?,
+            digest: connection.prepare_cached(DIGEST)?,
+            sample: connection.prepare_cached(SAMPLE)?,
+            nothing: connection.prepare_cached(NOTHING)?,
             file_gone: connection.prepare_cached(FILE_GONE)?,
             files_gone: gone("files", "folder")?,
             folders_gone: gone("folders", "id")?,
@@ -256,14 +282,32 @@ impl<'a> Statements<'a> {
             Record::Folder { id, root, parent, name } => {
                 self.folder.execute(params![id, root, parent, name])?;
             }
+            Record::Root(id, (device, inode)) => {
+                self.rarely(ROOT, params![id, device.cast_signed(), inode.cast_signed()])?;
+            }
+            Record::OtherDevice(id, was, is) => {
+                self.rarely(FILES_WERE_ON, params![id, was.cast_signed()])?;
+                self.rarely(FOLDER_IS_ON, params![id, is.cast_signed()])?;
+            }
+            Record::Mount(id, is) => self.rarely(if *is { MOUNT } else { NO_MOUNT }, [id])?,
+            Record::Away(id) => self.rarely(IS_AWAY, params![id, AWAY])?,
             Record::Listed(id, row) => {
                 let device = row.device.map(u64::cast_signed);
                 self.listed.execute(params![id, device, row.left_out, row.error])?;
             }
             Record::File(folder, name, row) => self.write_file(*folder, name, row)?,
-            Record::Read(folder, name, content) => {
-                let (sample, hash) = (content.sample.map(u64::cast_signed), hash(&content.digest));
-                self.read.execute(params![folder, name, sample, hash, content.error])?;
+            Record::Read(folder, name, content, racy) => {
+                match content {
+                    Content::Digest(digest) => {
+                        self.digest.execute(params![folder, name, digest.as_bytes(), racy])?
+                    }
+                    Content::Sample(sample) => {
+                        self.sample.execute(params![folder, name, sample.cast_signed(), racy])?
+                    }
+                    Content::Nothing(error) => {
+                        self.nothing.execute(params![folder, name, error])?
+                    }
+                };
             }
             Record::FileGone(folder, name) => {
                 let gone = self.file_gone.execute(params![folder, name, desk.now])?;
@@ -278,6 +322,10 @@ impl<'a> Statements<'a> {
             }
         }
         Ok(())
+    }
+
+    fn rarely(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute(params).map(drop)
     }
 
     fn write_file(&mut self, folder: i64, name: &[u8], row: &FileRow) -> rusqlite::Result<()> {

@@ -1,11 +1,14 @@
-//! A file system in user space, for what no other one can be made to do: it says of its files whatever a
-//! test wants. As much of the kernel's protocol on `/dev/fuse` as it takes to list and to read, and no
-//! library. As root, in a mount namespace of its own; said to be skipped elsewhere.
+//! A file system in user space, for what no other one can be made to do: as much of the kernel's protocol on
+//! `/dev/fuse` as tests need, and no library. What the files are is a matter of `Files`: `tree.rs` can be read and says
+//! whatever a test wants, `disk.rs` can be changed. As root, in a mount namespace of its own; said to be
+//! skipped elsewhere.
+
+#![allow(dead_code, reason = "not every binary needs all of it")]
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
@@ -14,97 +17,91 @@ use std::time::{Duration, Instant};
 
 use crate::support::{LIMIT, in_time};
 
-/// A file, or a folder.
-#[derive(Clone)]
-pub(crate) struct Node {
-    pub(crate) name: &'static str,
-    /// What `stat` says, whether it is true or not.
-    pub(crate) inode: u64,
-    pub(crate) links: u32,
-    /// Of the last change, of content and of anything, in seconds.
-    pub(crate) changed: u64,
-    /// None: a folder.
-    pub(crate) bytes: Option<Vec<u8>>,
-    /// In which folder: its place in the list, or `TOP`.
-    pub(crate) parent: usize,
+/// Bytes, or the number of an error.
+pub(crate) type Answer = Result<Vec<u8>, i32>;
+
+/// Who knows what is there.
+pub(crate) trait Files: Send + 'static {
+    /// To a request of this kind about a node. [`HELD`]: none until it is let go.
+    fn answer(&mut self, kind: u32, node: u64, body: &[u8]) -> Answer;
+
+    /// Nothing is held from now on.
+    fn let_go(&mut self) {}
 }
 
-/// The folder of all.
-pub(crate) const TOP: usize = usize::MAX;
+/// In the place of an error: whoever asked waits.
+pub(crate) const HELD: i32 = i32::MAX;
 
-impl Node {
-    pub(crate) fn file(name: &'static str, inode: u64, bytes: Vec<u8>) -> Node {
-        Node { name, inode, links: 1, changed: 1_000, bytes: Some(bytes), parent: TOP }
-    }
-
-    pub(crate) fn folder(name: &'static str, inode: u64) -> Node {
-        Node { name, inode, links: 2, changed: 1_000, bytes: None, parent: TOP }
-    }
-
-    pub(crate) fn within(self, parent: usize) -> Node {
-        Node { parent, ..self }
-    }
-}
-
-/// What is there, and how it behaves.
-#[derive(Clone, Default)]
-pub(crate) struct Tree {
-    pub(crate) nodes: Vec<Node>,
-    /// What is there instead, from the moment on when a file is opened: everything was listed by then.
-    pub(crate) later: Option<Vec<Node>>,
-    /// A name finds a file that is spelled in another case.
-    pub(crate) folds_case: bool,
-    /// Whoever reads waits until it is let go.
-    pub(crate) holds_reads: bool,
-}
-
-/// A program that runs on a tree, and who serves that.
+/// A program that runs on such files, and who serves them.
 pub(crate) struct Running {
     pub(crate) child: Child,
-    server: JoinHandle<()>,
+    servers: Vec<JoinHandle<()>>,
     over: Arc<AtomicBool>,
-    /// A line for each read that is held.
+    /// A line for each request that is held.
     held: mpsc::Receiver<()>,
-    release: mpsc::Sender<()>,
+    release: Vec<mpsc::Sender<()>>,
 }
 
 /// Exit code of a script that was not allowed to mount.
 const REFUSED: i32 = 77;
 
-/// Runs a script of the shell in which `$DIR` is the tree and `$DUPES` the program; None if the machine
-/// has no such file systems.
-pub(crate) fn start(tree: Tree, dir: &Path, script: &str) -> Option<Running> {
+/// Runs a script of the shell in which `$DIR` has the files and `$DUPES` is the program; None if the
+/// machine has no such file systems.
+pub(crate) fn start(files: impl Files, dir: &Path, script: &str) -> Option<Running> {
+    start_all(vec![(dir.to_owned(), Box::new(files))], script)
+}
+
+/// The same with several; `$DIR` is the first.
+pub(crate) fn start_all(all: Vec<(PathBuf, Box<dyn Files>)>, script: &str) -> Option<Running> {
     let said = |what: &str, error: io::Error| eprintln!("skipped: {what}: {error}");
-    let device = File::options().read(true).write(true).open("/dev/fuse");
-    let device = device.map_err(|error| said("/dev/fuse", error)).ok()?;
-    let mount = format!(
-        "mount -i -t fuse -o fd=0,rootmode=40000,user_id=0,group_id=0 odd \"$DIR\" || exit {REFUSED}"
-    );
     let mut command = Command::new("unshare");
+    let (mut mounts, mut devices) = (String::new(), Vec::new());
+    for (at, (dir, _)) in all.iter().enumerate() {
+        let device = File::options().read(true).write(true).open("/dev/fuse");
+        let device = device.map_err(|error| said("/dev/fuse", error)).ok()?;
+        // Whoever mounts it names the descriptor that it is served by.
+        let given = device.try_clone().unwrap();
+        let number = if at == 0 { 0 } else { std::os::fd::AsRawFd::as_raw_fd(&given) };
+        mounts += &format!(
+            "mount -i -t fuse -o fd={number},rootmode=40000,user_id=0,group_id=0 odd '{}' || exit {REFUSED}\n",
+            dir.display()
+        );
+        if at == 0 {
+            command.stdin(given);
+        } else {
+            rustix::io::fcntl_setfd(&given, rustix::io::FdFlags::empty()).unwrap();
+            devices.push(given);
+        }
+        devices.push(device);
+    }
     command.args(["--mount", "--propagation", "private", "env", "--default-signal=INT"]);
-    command.args(["sh", "-c", &format!("{mount}; {{ {script}; }} </dev/null")]);
-    command.env("DIR", dir).env("DUPES", env!("CARGO_BIN_EXE_dupes"));
-    // Whoever mounts it names the descriptor that it is served by.
-    command.stdin(device.try_clone().unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["sh", "-c", &format!("{mounts} {{ {script}\n }} </dev/null")]);
+    command.env("DIR", &all[0].0).env("DUPES", env!("CARGO_BIN_EXE_dupes"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| said("unshare", error)).ok()?;
     drop(command);
     let over = Arc::new(AtomicBool::new(false));
-    let ((told, held), (release, released)) = (mpsc::channel(), mpsc::channel());
-    let server = Server { device, tree, held: VecDeque::new(), told, released };
-    let server = thread::spawn({
+    let (told, held) = mpsc::channel();
+    let (mut servers, mut release) = (Vec::new(), Vec::new());
+    // Those that were given are the child's.
+    devices.retain(|device| !rustix::io::fcntl_getfd(device).unwrap().is_empty());
+    for (device, (_, files)) in devices.into_iter().zip(all) {
+        let (let_go, released) = mpsc::channel();
+        let server = Server { device, files, held: VecDeque::new(), told: told.clone(), released };
         let over = Arc::clone(&over);
-        move || server.serve(&over)
-    });
-    Some(Running { child, server, over, held, release })
+        servers.push(thread::spawn(move || server.serve(&over)));
+        release.push(let_go);
+    }
+    Some(Running { child, servers, over, held, release })
 }
 
 /// Runs it to its end.
-pub(crate) fn run(tree: Tree, dir: &Path, script: &str) -> Option<Output> {
-    start(tree, dir, script)?.end()
+pub(crate) fn run(files: impl Files, dir: &Path, script: &str) -> Option<Output> {
+    start(files, dir, script)?.end()
 }
 
 impl Running {
-    /// Until a read is held; false if it has ended before.
+    /// Until a request is held; false if it has ended before.
     pub(crate) fn until_a_read_is_held(&mut self) -> bool {
         let since = Instant::now();
         while self.held.recv_timeout(Duration::from_millis(10)).is_err() {
@@ -116,15 +113,17 @@ impl Running {
         true
     }
 
-    /// Reads that were held fail.
+    /// Requests that were held fail.
     pub(crate) fn let_go(&self) {
-        self.release.send(()).unwrap();
+        self.release.iter().for_each(|release| release.send(()).unwrap());
     }
 
     pub(crate) fn end(self) -> Option<Output> {
         let output = in_time("its end", move || self.child.wait_with_output().unwrap());
         self.over.store(true, SeqCst);
-        in_time("the end of its files", move || self.server.join().unwrap());
+        for server in self.servers {
+            in_time("the end of its files", move || server.join().unwrap());
+        }
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(REFUSED) || said.starts_with("unshare:") {
             eprintln!("skipped: {}", said.trim_end());
@@ -136,7 +135,7 @@ impl Running {
 
 struct Server {
     device: File,
-    tree: Tree,
+    files: Box<dyn Files>,
     /// Requests that nobody has answered.
     held: VecDeque<u64>,
     told: mpsc::Sender<()>,
@@ -144,42 +143,50 @@ struct Server {
 }
 
 /// Requests by their numbers.
-mod ask {
-    pub(super) const LOOKUP: u32 = 1;
-    pub(super) const FORGET: u32 = 2;
-    pub(super) const GETATTR: u32 = 3;
-    pub(super) const OPEN: u32 = 14;
-    pub(super) const READ: u32 = 15;
-    pub(super) const STATFS: u32 = 17;
-    pub(super) const RELEASE: u32 = 18;
-    pub(super) const FLUSH: u32 = 25;
-    pub(super) const INIT: u32 = 26;
-    pub(super) const OPENDIR: u32 = 27;
-    pub(super) const READDIR: u32 = 28;
-    pub(super) const RELEASEDIR: u32 = 29;
-    pub(super) const INTERRUPT: u32 = 36;
-    pub(super) const FORGET_MANY: u32 = 42;
+pub(crate) mod ask {
+    pub(crate) const LOOKUP: u32 = 1;
+    pub(crate) const FORGET: u32 = 2;
+    pub(crate) const GETATTR: u32 = 3;
+    pub(crate) const SETATTR: u32 = 4;
+    pub(crate) const READLINK: u32 = 5;
+    pub(crate) const SYMLINK: u32 = 6;
+    pub(crate) const MKDIR: u32 = 9;
+    pub(crate) const UNLINK: u32 = 10;
+    pub(crate) const RMDIR: u32 = 11;
+    pub(crate) const RENAME: u32 = 12;
+    pub(crate) const LINK: u32 = 13;
+    pub(crate) const OPEN: u32 = 14;
+    pub(crate) const READ: u32 = 15;
+    pub(crate) const WRITE: u32 = 16;
+    pub(crate) const STATFS: u32 = 17;
+    pub(crate) const RELEASE: u32 = 18;
+    pub(crate) const FSYNC: u32 = 20;
+    pub(crate) const FLUSH: u32 = 25;
+    pub(crate) const INIT: u32 = 26;
+    pub(crate) const OPENDIR: u32 = 27;
+    pub(crate) const READDIR: u32 = 28;
+    pub(crate) const RELEASEDIR: u32 = 29;
+    pub(crate) const FSYNCDIR: u32 = 30;
+    pub(crate) const CREATE: u32 = 35;
+    pub(crate) const INTERRUPT: u32 = 36;
+    pub(crate) const FORGET_MANY: u32 = 42;
+    pub(crate) const RENAME2: u32 = 45;
 }
 
-const ENOENT: i32 = 2;
-const EIO: i32 = 5;
+pub(crate) const ENOENT: i32 = 2;
+pub(crate) const EIO: i32 = 5;
 const EPERM: i32 = 1;
 const ENODEV: i32 = 19;
-const ENOSYS: i32 = 38;
+pub(crate) const ENOSYS: i32 = 38;
 /// Bytes before what is asked.
 const HEAD: usize = 40;
-/// The kernel keeps no bytes.
-const DIRECT: u32 = 1;
-
-type Answer = Result<Vec<u8>, i32>;
-
 impl Server {
     /// Until nobody has it mounted.
     fn serve(mut self, over: &AtomicBool) {
         let mut request = vec![0; 1 << 18];
         loop {
             while self.released.try_recv().is_ok() {
-                self.tree.holds_reads = false;
+                self.files.let_go();
                 while let Some(held) = self.held.pop_front() {
                     self.reply(held, Err(EIO));
                 }
@@ -222,25 +229,12 @@ impl Server {
         let answer = match kind {
             ask::FORGET | ask::FORGET_MANY | ask::INTERRUPT => return, // no answer is wanted
             ask::INIT => Ok(greeting(body)),
-            ask::LOOKUP => self.look_up(node, body),
-            ask::GETATTR => Ok(self.attributes(node, 16)),
-            ask::OPEN => {
-                if let Some(later) = self.tree.later.take() {
-                    self.tree.nodes = later;
-                }
-                Ok([&[0; 8][..], &DIRECT.to_ne_bytes(), &[0; 4]].concat())
-            }
-            ask::READ if self.tree.holds_reads => {
-                self.held.push_back(unique);
-                return self.told.send(()).unwrap_or_default();
-            }
-            ask::READ => Ok(self.read(node, body)),
-            ask::OPENDIR => Ok(vec![0; 16]),
-            ask::READDIR => Ok(self.list(node, body)),
-            ask::STATFS => Ok(vec![0; 80]),
-            ask::RELEASE | ask::RELEASEDIR | ask::FLUSH => Ok(Vec::new()),
-            _ => Err(ENOSYS),
+            kind => self.files.answer(kind, node, body),
         };
+        if answer == Err(HELD) {
+            self.held.push_back(unique);
+            return self.told.send(()).unwrap_or_default();
+        }
         self.reply(unique, answer);
     }
 
@@ -251,69 +245,6 @@ impl Server {
         let answer = [&head.concat()[..], &body].concat();
         // An error: whoever asked is gone.
         let _ = self.device.write(&answer);
-    }
-
-    /// Nodes go by their place in the list, after the top, which is 1.
-    fn node(&self, number: u64) -> Option<&Node> {
-        self.tree.nodes.get((number as usize).checked_sub(2)?)
-    }
-
-    fn in_folder(&self, number: u64) -> impl Iterator<Item = (u64, &Node)> {
-        let parent = (number as usize).checked_sub(2).unwrap_or(TOP);
-        let all = self.tree.nodes.iter().enumerate().map(|(at, node)| (at as u64 + 2, node));
-        all.filter(move |(_, node)| node.parent == parent)
-    }
-
-    fn look_up(&self, folder: u64, name: &[u8]) -> Answer {
-        let name = name.strip_suffix(&[0]).unwrap_or(name);
-        let is_it = |node: &Node| match self.tree.folds_case {
-            true => node.name.as_bytes().eq_ignore_ascii_case(name),
-            false => node.name.as_bytes() == name,
-        };
-        let found = self.in_folder(folder).find(|(_, node)| is_it(node));
-        let (number, _) = found.ok_or(ENOENT)?;
-        // Its number, and that nothing of it may be kept; then what it is.
-        Ok([&number.to_ne_bytes()[..], &self.attributes(number, 32)].concat())
-    }
-
-    /// After so many zero bytes: how long they may be kept.
-    fn attributes(&self, number: u64, kept: usize) -> Vec<u8> {
-        let top = Node::folder("", 1);
-        let node = self.node(number).unwrap_or(&top);
-        let size = node.bytes.as_ref().map_or(0, Vec::len) as u64;
-        let mode: u32 = if node.bytes.is_some() { 0o100_644 } else { 0o040_755 };
-        let long = [node.inode, size, size.div_ceil(512), 0, node.changed, node.changed];
-        let short = [0, 0, 0, mode, node.links, 0, 0, 0, 4_096, 0];
-        let mut bytes = vec![0; kept];
-        bytes.extend(long.iter().flat_map(|number| number.to_ne_bytes()));
-        bytes.extend(short.iter().flat_map(|number| number.to_ne_bytes()));
-        bytes
-    }
-
-    fn read(&self, number: u64, body: &[u8]) -> Vec<u8> {
-        let bytes = self.node(number).and_then(|node| node.bytes.as_deref()).unwrap_or_default();
-        let begin = (u64_at(body, 8) as usize).min(bytes.len());
-        let end = (begin + u32_at(body, 16) as usize).min(bytes.len());
-        bytes[begin..end].to_vec()
-    }
-
-    fn list(&self, folder: u64, body: &[u8]) -> Vec<u8> {
-        let (offset, room) = (u64_at(body, 8) as usize, u32_at(body, 16) as usize);
-        let mut bytes = Vec::new();
-        for (at, (_, node)) in self.in_folder(folder).enumerate().skip(offset) {
-            let kind: u32 = if node.bytes.is_some() { 8 } else { 4 };
-            let next = at as u64 + 1;
-            let mut entry = [node.inode.to_ne_bytes(), next.to_ne_bytes()].concat();
-            entry.extend((node.name.len() as u32).to_ne_bytes());
-            entry.extend(kind.to_ne_bytes());
-            entry.extend(node.name.as_bytes());
-            entry.resize(entry.len().next_multiple_of(8), 0);
-            if bytes.len() + entry.len() > room {
-                break;
-            }
-            bytes.extend(entry);
-        }
-        bytes
     }
 }
 
@@ -327,11 +258,11 @@ fn greeting(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Kind<T> {
 
 const LARGEST_QUEUE: u64 = u32::MAX as u64;
 /// Twice what is ours on a worker's stack without optimisation, most of it the backtrace of a panic
-/// (32 KiB, `tests/small_stack.rs`): below that the process would end by an overflow.
+/// (32 KiB, `tests/threads/small_stack.rs`): below that the process would end by an overflow.
 const SMALLEST_STACK: u64 = 64 << 10;
 /// Far below what would overflow where std rounds it up to pages.
 const LARGEST_STACK: u64 = 1 << 40;

@@ -1,5 +1,4 @@
 //! The smallest executor there is.
-#![allow(dead_code, reason = "each file uses its part")]
 
 use std::future::Future;
 use std::pin::{Pin, pin};

@@ -1,5 +1,5 @@
 //! A future that nobody polls without a reason.
-#![allow(dead_code, reason = "each file uses its part")]
+#![allow(dead_code, reason = "each program uses its part")]
 
 use std::future::Future;
 use std::pin::Pin;

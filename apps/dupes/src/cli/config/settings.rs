@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 
 /// Options that are said each time, and why.
-pub(in crate::cli) const NEVER: [(&str, &str); 9] = [
+pub(in crate::cli) const NEVER: [(&str, &str); 18] = [
     ("yes", "consent is given each time"),
     ("restart", "every scan would read everything again"),
     ("repair", "what it changes is decided each time"),
@@ -18,6 +18,15 @@ pub(in crate::cli) const NEVER: [(&str, &str); 9] = [
     ("stdin", "a command would wait for paths that nobody sends"),
     ("stdin0", "a command would wait for paths that nobody sends"),
     ("reference", "where to look is said each time"),
+    ("report", "what it is about is said each time"),
+    ("plan", "what is carried out is said each time"),
+    ("output", "what is written over is said each time"),
+    ("execute", "whether something is changed is said each time"),
+    ("to", "where files go is said each time"),
+    ("allow_differing", "what may be lost is said each time"),
+    ("folders", "whether whole folders go is said each time"),
+    ("no_undo", "what can't be taken back is decided each time"),
+    ("keep_for", "what is deleted is decided each time"),
     ("no_config", "it says whether this file is read"),
 ];
 
@@ -198,6 +207,29 @@ fn settings(command: &Command) -> Vec<Setting> {
         Setting { kind: Kind::of(arg), excludes: excludes(arg), arg: arg.clone(), opposite, name }
     };
     settable.map(setting).collect()
+}
+
+/// The least that can be said with a command, so that whatever is wrong with it was set elsewhere. It is
+/// not run: nobody looks for what is named.
+pub(super) fn least_words(definition: &Command, path: &[String]) -> Vec<OsString> {
+    let below = |command, name| Command::find_subcommand(command, name).expect("it is a command");
+    let command = path.iter().fold(definition, below);
+    let mut words: Vec<OsString> = path.iter().map(OsString::from).collect();
+    for arg in command.get_arguments() {
+        let known = arg.get_possible_values();
+        let value = known.first().map_or("a", |value| value.get_name());
+        // Where they lie if nobody says so is another question: there may be no home folder.
+        let is_place = matches!(arg.get_id().as_str(), "database" | "journal");
+        match (arg.get_long(), arg.get_action()) {
+            (None, ArgAction::Append) => words.extend(["a", "b"].map(OsString::from)),
+            (None, _) => words.push(value.into()),
+            (Some(long), _) if is_place || arg.is_required_set() => {
+                words.push(format!("--{long}={value}").into());
+            }
+            (Some(_), _) => {}
+        }
+    }
+    words
 }
 
 /// The same with a `--no-…` for all that could be turned on elsewhere and has no other way back.

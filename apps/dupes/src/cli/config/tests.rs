@@ -53,6 +53,7 @@ fn refused(text: &str) -> String {
 
 /// Who adds an option decides here whether it may be a silent default; if not, it goes into `NEVER`.
 const SETTINGS: &[&str] = &[
+    "all_hashes",
     "database",
     "depth",
     "exclude",
@@ -65,7 +66,10 @@ const SETTINGS: &[&str] = &[
     "ignore_names",
     "io_threads",
     "isolate",
+    "journal",
     "json",
+    "keep",
+    "keep_copies",
     "max_errors",
     "max_size",
     "metrics",
@@ -75,6 +79,8 @@ const SETTINGS: &[&str] = &[
     "one_file_system",
     "partial",
     "progress",
+    "protect",
+    "quarantine",
     "regex",
     "rf_over",
     "rf_under",
@@ -120,6 +126,7 @@ fn sample(setting: &Setting) -> (&'static str, Vec<&'static str>) {
         (Kind::Text, "hash") => ("\"sha256\"", vec!["sha256"]),
         (Kind::Text, _) => ("\"json\"", vec!["json"]),
         (Kind::Path, _) => ("\"/d\"", vec!["/d"]),
+        (Kind::List, "keep") => ("[\"newest\", \"name:a\"]", vec!["newest", "name:a"]),
         (Kind::List, _) => ("[\"a\", \"b\"]", vec!["a", "b"]),
     }
 }
@@ -129,6 +136,12 @@ fn alone(leaf: &Leaf) -> Vec<&str> {
     let mut words: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
     if matches!(words[..], ["find"] | ["roots", "add" | "remove"]) {
         words.push("a");
+    }
+    match words[..] {
+        ["plan"] => words.extend(["-o", "a", "b"]),
+        ["apply"] => words.extend(["remove", "b"]),
+        ["recover"] => words.push("finish"),
+        _ => {}
     }
     words
 }
@@ -221,7 +234,7 @@ fn what_is_wrong_is_named_with_its_line_and_what_would_be_right() {
     let cases: &[(&str, &[&str])] = &[
         ("thread = 4", &["line 1", "thread:", "did you mean threads?"]),
         ("\n\nio-threads = 4", &["line 3", "did you mean io_threads?"]),
-        ("qqq = 4", &["qqq", "expected one of database, depth,"]),
+        ("qqq = 4", &["qqq", "expected one of all_hashes, database, depth,"]),
         ("[fnd]\nthreads = 1", &["line 1", "[fnd]", "did you mean find?"]),
         ("[config]\njson = true", &["[config]", "expected find, scan"]),
         ("[scan]\nformat = \"json\"", &["line 2", "format", "scan has no such", "find, report"]),

@@ -55,6 +55,12 @@ fn numbers(report: &Report, folders: &[u32], number: &mut impl FnMut(i64) -> i64
     folders.iter().map(|folder| report.ids.get(folder).map_or(-1, |id| number(*id))).collect()
 }
 
+/// Which of these, by their places, can't be looked at now.
+fn offline(report: &Report, folders: &[u32]) -> Vec<usize> {
+    let is_offline = |(_, folder): &(usize, &u32)| report.offline.contains(folder);
+    folders.iter().enumerate().filter(is_offline).map(|(at, _)| at).collect()
+}
+
 fn equal(
     report: &Report,
     set: &ExactSet,
@@ -66,6 +72,7 @@ fn equal(
         "kind": "equal",
         "reclaimable": set.winnings,
         "folders": numbers(report, shown, number),
+        "offline": offline(report, shown),
         "more": set.folders.len() - shown.len(),
         "files": set.files,
         "bytes": set.bytes,
@@ -78,9 +85,12 @@ fn alike(report: &Report, pair: &PartialPair, number: &mut impl FnMut(i64) -> i6
         let names = files.take(EXAMPLES).map(|file| escaped(report.name(file, folder)).to_string());
         names.collect()
     };
-    let only = |side: usize| {
-        let Sample { count, examples } = &pair.only[side];
-        json!([count, names(&mut examples.iter().copied(), pair.folders[side])])
+    let of_both = |samples: &[Sample<u32>; 2]| -> Vec<Value> {
+        let sides = samples.iter().zip(pair.folders);
+        let of_side = |(sample, folder): (&Sample<u32>, u32)| {
+            json!([sample.count, names(&mut sample.examples.iter().copied(), folder)])
+        };
+        sides.map(of_side).collect()
     };
     let both = |sample: &Sample<[u32; 2]>| {
         let first = &mut sample.examples.iter().map(|[file, _]| *file);
@@ -90,11 +100,13 @@ fn alike(report: &Report, pair: &PartialPair, number: &mut impl FnMut(i64) -> i6
         "kind": "alike",
         "reclaimable": pair.winnings,
         "folders": numbers(report, &pair.folders, number),
+        "offline": offline(report, &pair.folders),
         "similarity": similarity(pair),
         "files": pair.files,
         "shared": pair.shared,
         "bytes": pair.shared_bytes,
-        "only": [only(0), only(1)],
+        "only": of_both(&pair.only),
+        "not_compared": of_both(&pair.not_compared),
         "other_content": both(&pair.other_content),
         "other_time": both(&pair.other_time),
     })
@@ -105,6 +117,7 @@ fn held_by(report: &Report, held: &Containment, number: &mut impl FnMut(i64) -> 
         "kind": "held",
         "reclaimable": held.winnings,
         "folders": numbers(report, &[held.folder, held.within], number),
+        "offline": offline(report, &[held.folder, held.within]),
         "files": held.files,
         "bytes": held.bytes,
         "in_pair": held.is_in_pair,

@@ -110,7 +110,7 @@ impl Row {
             paths.map(|(at, (path, folder))| {
                 let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
                 let name = escaped(name).to_string().into();
-                Name { folder: *folder, name, is_link: at > 0, is_offline: file.reference }
+                Name { folder: *folder, name, is_link: at > 0, is_offline: file.offline }
             })
         });
         Row {
@@ -144,7 +144,8 @@ mod tests {
     use crate::listing::Entry;
 
     fn offer(largest: &mut Largest, reclaimable: u64, files: usize) {
-        let entry = |n| Entry { paths: vec![format!("/in/{n}").into()], reference: false };
+        let paths = |n| vec![format!("/in/{n}").into()];
+        let entry = |n| Entry { paths: paths(n), reference: false, offline: false };
         let set = Set {
             size: 7,
             digest: None,

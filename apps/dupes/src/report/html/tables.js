@@ -175,9 +175,12 @@ function claimCells(claim, isWhole, redraw) {
   shown.forEach((folder, side) => {
     const parent = folder === NONE ? NONE : folders.parent[folder];
     const line = parent === NONE ? element("div", "path", folderPath(folder)) : pathElement(parent, folders.name[folder]);
+    if (claim.offline.includes(side)) line.append(element("span", "tag", "offline"));
     if (claim.kind === "held") line.prepend(element("span", "folder", side === 0 ? "all of " : "is in "));
     lines.push(line);
-    if (claim.kind === "alike") lines.push(...examples("only here", claim.only[side]));
+    if (claim.kind === "alike") {
+      lines.push(...examples("only here", claim.only[side]), ...examples("not compared", claim.not_compared[side]));
+    }
   });
   if (claim.kind === "alike") {
     lines.push(...examples("other content", claim.other_content), ...examples("other time", claim.other_time));

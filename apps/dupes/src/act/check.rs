@@ -1,0 +1,216 @@
+//! Whether a file that is to go may go, just now: it is what the plan says, and so is one that stays; both have the
+//! same bytes.
+
+use std::fs::File;
+
+use rustix::fs::fstat;
+use rustix::io::Errno;
+
+use super::Wanted;
+use super::deed::{Action, Deed};
+use super::facts::{Attributes, Facts};
+use super::ground::{Ground, Place, open_file};
+use super::quarantine::{Mount, mount_of};
+use super::trees;
+use super::verify::{compare, errno};
+use super::why::Why;
+use crate::digest::{Algorithm, Hasher};
+use crate::plan::{Member, PlannedSet};
+use crate::stop::Stop;
+
+/// What may be done.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// One for each name, without its number and place aside, and with the mount it is on.
+    pub(super) deeds: Vec<(Deed, Mount)>,
+    /// Bytes on disk that come free when all of these are done.
+    pub(super) frees: u64,
+    /// Names that are not to be touched.
+    pub(super) left: Vec<(Place, Why)>,
+}
+
+/// With `stop`, by its bytes; without, only by what can be seen without reading it.
+pub(super) fn check(
+    set: &PlannedSet,
+    victim: &Member,
+    ground: &Ground,
+    wanted: &Wanted,
+    stop: Option<&Stop>,
+) -> Result<Checked, Why> {
+    if victim.names.iter().any(|name| wanted.own.meets(&ground.path(name))) {
+        return Err(Why::Own);
+    }
+    if victim.tree.is_some() {
+        return trees::check(set, victim, ground, wanted, stop);
+    }
+    let keeper = keeper(set, ground, wanted)?;
+    let mut left = Vec::new();
+    let mut names = Vec::new();
+    for place in &victim.names {
+        match name(place, victim, &keeper, ground, wanted) {
+            Ok(name) => names.push(name),
+            Err(why) => left.push((place.clone(), why)),
+        }
+    }
+    let Some(first) = names.first() else {
+        return Ok(Checked { deeds: Vec::new(), frees: 0, left });
+    };
+    let stat = fstat(&first.file).map_err(|error| Why::Failed("look at it", error))?;
+    let attributes = Attributes::of(&first.file, &stat)?;
+    // One that was renamed since, or made since, keeps the file.
+    let has_others = stat.st_nlink as u64 > names.len() as u64;
+    let frees = if has_others { 0 } else { victim.frees };
+    if wanted.action.links() || wanted.action == Action::Reflink {
+        let other = Attributes::of(
+            &keeper.file,
+            &fstat(&keeper.file).map_err(|error| Why::Failed("look at it", error))?,
+        )?;
+        let mut differences = attributes.differences(&other);
+        differences.retain(|aspect| !wanted.allow.contains(aspect));
+        if wanted.action.links() && has_others {
+            return Err(Why::LinkedElsewhere);
+        }
+        if wanted.action.links() && !differences.is_empty() {
+            return Err(Why::Attributes(differences));
+        }
+        if wanted.action != Action::Symlink && keeper.facts.device != first.facts.device {
+            return Err(Why::OtherFileSystem);
+        }
+    }
+    if wanted.action == Action::Reflink {
+        can_share(&keeper.file, &first.file)?;
+    }
+    let mut hasher = Hasher::new(Algorithm::Blake3);
+    if let Some(stop) = stop {
+        let (one, other) = ((&keeper.file, &keeper.facts), (&first.file, &first.facts));
+        compare(one, other, Some(&mut hasher), stop)?;
+        // What only one copy is left of must be on disk, not only in memory.
+        let synced = super::steps::again(|| rustix::fs::fdatasync(&keeper.file));
+        synced.map_err(|error| Why::Keeper(Box::new(Why::Failed("make it durable", error))))?;
+    }
+    let digest = hasher.finish();
+    let deed = |name: Name| {
+        let deed = Deed {
+            number: 0,
+            action: wanted.action,
+            tree: None,
+            aside: name.place.clone(),
+            at: name.place,
+            keeper: keeper.place.clone(),
+            keeper_facts: keeper.facts,
+            facts: name.facts,
+            digest,
+            attributes: attributes.clone(),
+            folder_times: name.folder_times,
+        };
+        (deed, name.mount)
+    };
+    Ok(Checked { deeds: names.into_iter().map(deed).collect(), frees, left })
+}
+
+/// Whether blocks can be shared there at all, as far as the kernel says it when it is asked to share none.
+fn can_share(keeper: &File, file: &File) -> Result<(), Why> {
+    match extents::dedupe(keeper, 0, file, 0, 0).map_err(|error| errno(&error)) {
+        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => {
+            Err(Why::Unsupported("share blocks between files"))
+        }
+        Err(Errno::XDEV) => Err(Why::OtherFileSystem),
+        Err(error @ (Errno::ROFS | Errno::PERM)) => Err(Why::Failed("share its blocks", error)),
+        // Who can say more says it when it is done.
+        _ => Ok(()),
+    }
+}
+
+/// Whether a deed that was cut off before it began may still be done.
+pub(super) fn still(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
+    if deed.tree.is_some() {
+        return trees::still(deed, ground, stop);
+    }
+    let keeper = open(&deed.keeper, ground).map_err(|why| Why::Keeper(Box::new(why)))?;
+    let name = open(&deed.at, ground)?;
+    if !name.facts.is_as_written(&deed.facts) {
+        return Err(Why::Changed);
+    }
+    if name.facts.is_file(&keeper.facts) {
+        return Err(Why::Linked);
+    }
+    // A link takes them from it: they must be those that are written down.
+    let stat = fstat(&name.file).map_err(|error| Why::Failed("look at it", error))?;
+    let attributes = Attributes::of(&name.file, &stat)?;
+    if deed.action.links() && !attributes.differences(&deed.attributes).is_empty() {
+        return Err(Why::Changed);
+    }
+    compare((&keeper.file, &keeper.facts), (&name.file, &name.facts), None, stop)
+}
+
+/// A name, open.
+struct Name {
+    place: Place,
+    file: File,
+    facts: Facts,
+    folder_times: (super::facts::Time, super::facts::Time),
+    mount: Mount,
+}
+
+/// The first file that stays and is as it was. Its ctime does not count: whoever makes a link to it changes that.
+fn keeper(set: &PlannedSet, ground: &Ground, wanted: &Wanted) -> Result<Name, Why> {
+    let mut last = Why::Gone;
+    for keeper in &set.keepers {
+        for place in &keeper.names {
+            match open(place, ground) {
+                // A copy of it that goes would be missed when it is written to.
+                Ok(name) if wanted.own.has(name.facts.device, name.facts.inode) => last = Why::Own,
+                Ok(name) if name.facts.is_as_written(&keeper.facts) => return Ok(name),
+                Ok(_) => last = Why::Changed,
+                Err(why) => last = why,
+            }
+        }
+    }
+    Err(Why::Keeper(Box::new(last)))
+}
+
+fn name(
+    place: &Place,
+    victim: &Member,
+    keeper: &Name,
+    ground: &Ground,
+    wanted: &Wanted,
+) -> Result<Name, Why> {
+    let name = open(place, ground).map_err(|why| match why {
+        // A symbolic link that we have made before is no file.
+        Why::NotAFile if leads_to(place, keeper, ground) => Why::Linked,
+        why => why,
+    })?;
+    if name.facts.is_file(&keeper.facts) {
+        return Err(Why::Linked);
+    }
+    if wanted.own.has(name.facts.device, name.facts.inode) {
+        return Err(Why::Own);
+    }
+    // Of a file with several names one may be done already, which changes its ctime.
+    let is = |known: &Facts| {
+        name.facts == *known || victim.names.len() > 1 && name.facts.is_as_written(known)
+    };
+    let again = wanted.put_back.get(&super::before(&victim.facts));
+    let again = again.map(|it| Facts { inode: it.inode, ctime: it.ctime, ..victim.facts });
+    let is_known = is(&victim.facts) || again.is_some_and(|again| is(&again));
+    if is_known { Ok(name) } else { Err(Why::Changed) }
+}
+
+fn leads_to(place: &Place, keeper: &Name, ground: &Ground) -> bool {
+    let target = ground.folder(place).and_then(|folder| {
+        rustix::fs::readlinkat(&folder, place.split().1, Vec::new())
+            .map_err(|error| Why::Failed("read the link", error))
+    });
+    target.is_ok_and(|target| target.as_bytes() == ground.path(&keeper.place))
+}
+
+fn open(place: &Place, ground: &Ground) -> Result<Name, Why> {
+    let folder = ground.folder(place)?;
+    let (file, facts) = open_file(&folder, place.split().1)?;
+    let stat = fstat(&folder).map_err(|error| Why::Failed("look at its folder", error))?;
+    let folder_times =
+        ((stat.st_atime, stat.st_atime_nsec as u32), (stat.st_mtime, stat.st_mtime_nsec as u32));
+    let mount = mount_of(&folder)?;
+    Ok(Name { place: place.clone(), file, facts, folder_times, mount })
+}

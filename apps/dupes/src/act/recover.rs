@@ -1,0 +1,130 @@
+//! What was cut off: each deed that may have begun is brought to an end, or taken back.
+
+use super::deed::{Deed, Stage};
+use super::ground::Ground;
+use super::settle::{Stand, stand};
+use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
+use super::why::Why;
+use super::{durable, purge, settle_durably, undo};
+use crate::journal::{Journal, Line, Story};
+use crate::stop::Stop;
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// What was intended is done, with all checks.
+    Finish,
+    /// What was begun is taken back.
+    RollBack,
+    /// Nothing is touched: whatever is at a path or aside stays there, and the journal goes on naming both.
+    GiveUp,
+}
+
+/// What has become of each deed that was open.
+pub type Ends = Vec<(Deed, End)>;
+
+/// Settles all that is open. What can't be settled now stays open, and is told. Of a run that is being taken back the
+/// end is for who undoes the rest.
+pub fn settle(
+    story: &Story,
+    ground: &Ground,
+    way: Way,
+    journal: &mut Journal,
+    stop: &Stop,
+) -> Result<Ends, Why> {
+    let mut ends: Ends = Vec::new();
+    for (deed, stage) in story.deeds.iter().filter(|(_, stage)| stage.is_open()) {
+        if way == Way::GiveUp {
+            journal.add(&Line::Left(deed.number));
+            ends.push((deed.clone(), End::Back(left_aside(deed, ground))));
+            continue;
+        }
+        let end = match stage {
+            Stage::Undoing(time) => {
+                let end = undo::one(story, deed, ground, stop);
+                journal.add(&undo::line(deed, &end, *time, ground));
+                end
+            }
+            // These two can be asked for again at any time: none of them stays open.
+            Stage::Purging => {
+                let end = match way {
+                    Way::RollBack => kept(deed, ground),
+                    _ => purge::one(deed, ground, stop),
+                };
+                journal.add(&purge::line(deed, &end));
+                end
+            }
+            _ => {
+                let mut pair = (deed.clone(), settle_one(deed, ground, way, stop));
+                settle_durably(&mut [&mut pair], ground, None, journal)?;
+                pair.1
+            }
+        };
+        // That is what was wanted.
+        let is_back = way == Way::RollBack && end == End::Back(Why::Stopped);
+        ends.push((deed.clone(), if is_back { End::Done } else { end }));
+    }
+    let is_settled = ends.iter().all(|(_, end)| !matches!(end, End::Open(_)));
+    if is_settled && way != Way::RollBack {
+        journal.add(&Line::End);
+    }
+    durable(journal)?;
+    Ok(ends)
+}
+
+/// Not purged after all, unless it is gone already.
+fn kept(deed: &Deed, ground: &Ground) -> End {
+    match found(deed, ground, &deed.aside) {
+        Ok(Found::Nothing) => End::Done,
+        Ok(_) => End::Back(Why::Stopped),
+        Err(why) => End::Back(why),
+    }
+}
+
+fn settle_one(deed: &Deed, ground: &Ground, way: Way, stop: &Stop) -> End {
+    let seen =
+        found(deed, ground, &deed.at).and_then(|at| Ok((at, found(deed, ground, &deed.aside)?)));
+    let (at, aside) = match seen {
+        Ok(seen) => seen,
+        Err(why) => return End::Open(why),
+    };
+    match (stand(deed.action, at, aside), way) {
+        (Stand::NotBegun, Way::Finish) => begin(deed, ground, stop),
+        (Stand::NotBegun, _) => End::Back(Why::Stopped),
+        (Stand::LinkMade, way) => match (unmake(deed, ground, Why::Stopped), way) {
+            (End::Back(Why::Stopped), Way::Finish) => begin(deed, ground, stop),
+            (end, _) => end,
+        },
+        (Stand::Aside, Way::Finish) => match look_again(deed, ground, stop) {
+            Ok(()) => End::Done,
+            Err(why) => back(deed, ground, why),
+        },
+        (Stand::Aside, _) => back(deed, ground, Why::Stopped),
+        // To take it back is to undo it.
+        (Stand::Done, _) => End::Done,
+        // Whatever is there is not ours to touch.
+        (Stand::Unclear, _) if matches!(aside, Found::Victim | Found::Altered) => {
+            End::Back(left_aside(deed, ground))
+        }
+        (Stand::Unclear, _) => End::Back(Why::Changed),
+    }
+}
+
+/// What can't go back to its path, since something is there or the folder is gone, waits where it was put.
+fn back(deed: &Deed, ground: &Ground, why: Why) -> End {
+    if deed.action.links() {
+        return swap_back(deed, ground, why);
+    }
+    match put_back(deed, ground, why) {
+        End::Open(why) => End::Aside(why),
+        end => end,
+    }
+}
+
+/// From its beginning: the bytes are compared before and after.
+fn begin(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+    match super::check::still(deed, ground, stop) {
+        Ok(()) => super::do_one(deed, ground, stop),
+        Err(why) => End::Back(why),
+    }
+}

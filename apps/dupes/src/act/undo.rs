@@ -1,0 +1,384 @@
+//! The way back, deed by deed, the last one first. What is in the way is never replaced.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RenameFlags, SeekFrom, fstat, fsync, linkat, openat, renameat_with,
+    seek, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::deed::{Action, Again, Deed, Stage};
+use super::durable;
+use super::facts::{Facts, Time, set_times};
+use super::ground::{Ground, Place, look, open_file};
+use super::steps::{End, Found, again, found, may_unlink_link, rename};
+use super::sync::sync_folder;
+use super::verify::{errno, fill};
+use super::why::Why;
+use crate::buffers::with_buffer;
+use crate::digest::{Algorithm, Hasher};
+use crate::journal::{Journal, Line, NO_TIME, Story};
+use crate::stop::Stop;
+
+/// Deeds for which the journal is made durable at a time.
+const BATCH: usize = 64;
+const PIECE: usize = 256 << 10;
+
+/// All that a run has done and that was not taken back yet. Each with what has become of it.
+pub fn undo(
+    story: &Story,
+    ground: &Ground,
+    journal: &mut Journal,
+    stop: &Stop,
+) -> Result<Vec<(Deed, End)>, Why> {
+    let mut deeds: Vec<(&Deed, Stage)> = story
+        .deeds
+        .iter()
+        .filter(|(_, stage)| matches!(stage, Stage::Done(_)))
+        .map(|(deed, stage)| (deed, *stage))
+        .collect();
+    deeds.reverse();
+    let folders = Untouched::look(&deeds, ground);
+    let mut ends = Vec::new();
+    for batch in deeds.chunks(BATCH) {
+        if stop.is_asked() {
+            break;
+        }
+        batch.iter().for_each(|(deed, _)| journal.add(&Line::Undoing(deed.number)));
+        durable(journal)?;
+        for (deed, stage) in batch {
+            let end = one(story, deed, ground, stop);
+            let time = if let Stage::Done(time) = stage { *time } else { NO_TIME };
+            journal.add(&line(deed, &end, time, ground));
+            ends.push(((*deed).clone(), end));
+        }
+        durable(journal)?;
+    }
+    remove_made(story, ground);
+    folders.give_back_times(ground);
+    // What was to be taken back as a whole, and was stopped or has a deed that could not be settled, is not at its end.
+    let is_settled = !story.deeds.iter().any(|(_, stage)| stage.is_open());
+    if is_settled && !stop.is_asked() {
+        journal.add(&Line::End);
+    }
+    durable(journal)?;
+    Ok(ends)
+}
+
+/// What the journal says then. What could not be taken back is done as before.
+pub(super) fn line(deed: &Deed, end: &End, time: Time, ground: &Ground) -> Line {
+    match end {
+        End::Done => Line::Undone(deed.number, again_of(deed, ground)),
+        End::Back(_) | End::Aside(_) | End::Open(_) => Line::Done(deed.number, time),
+    }
+}
+
+/// What it is known by from now on, to whoever has a plan of before.
+fn again_of(deed: &Deed, ground: &Ground) -> Option<Again> {
+    let stat = look(ground.folder(&deed.at).ok()?, deed.at.split().1).ok()??;
+    let facts = Facts::new(&stat);
+    let again = Again { inode: facts.inode, ctime: facts.ctime };
+    facts.is_as_written(&Facts { inode: again.inode, ..deed.facts }).then_some(again)
+}
+
+/// Takes one back, durably; also one of which that was cut off.
+pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+    let back = match deed.action {
+        Action::Remove | Action::Move => from_aside(deed, ground),
+        Action::Hardlink | Action::Symlink => unlink_link(story, deed, ground, stop),
+        // What is shared is written to apart: there is nothing to give back.
+        Action::Reflink => Ok(()),
+    };
+    match back {
+        Ok(()) => End::Done,
+        Err(why) => End::Back(why),
+    }
+}
+
+// ---------------------------------------------------------------- remove and move
+
+fn from_aside(deed: &Deed, ground: &Ground) -> Result<(), Why> {
+    match (found(deed, ground, &deed.at)?, found(deed, ground, &deed.aside)?) {
+        // It was cut off behind this; or another file has got its inode.
+        (Found::Victim, Found::Nothing) if is_back(deed, ground)? => return Ok(()),
+        (Found::Nothing, Found::Victim | Found::Altered) => {}
+        (_, Found::Victim | Found::Altered) => return Err(Why::Occupied),
+        (_, _) => return Err(Why::Gone),
+    }
+    let (folder, aside) = (ground.folder(&deed.at)?, ground.folder(&deed.aside)?);
+    rename(&aside, deed.aside.split().1, &folder, deed.at.split().1)?;
+    synced(&folder)?;
+    synced(&aside)
+}
+
+fn synced(folder: &OwnedFd) -> Result<(), Why> {
+    sync_folder(folder).map_err(|error| Why::Failed("sync its folder", error))
+}
+
+/// Whether what is at the path has the bytes. Of a folder that is known by its inode and its times.
+fn is_back(deed: &Deed, ground: &Ground) -> Result<bool, Why> {
+    if deed.tree.is_some() {
+        return Ok(true);
+    }
+    let (file, _) = open_file(ground.folder(&deed.at)?, deed.at.split().1)?;
+    Ok(read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+}
+
+// ---------------------------------------------------------------- links
+
+/// In the place of the link, a file as it was: a copy of the one that stayed.
+fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
+    let folder = ground.folder(&deed.at)?;
+    let name = deed.at.split().1;
+    // A name that no other deed has: what is there is of an undo that was cut off.
+    let new = deed.aside.split().1;
+    match found(deed, ground, &deed.at)? {
+        // One that has become the only name of what somebody has written since is his.
+        Found::Link if !may_unlink_link(deed, ground, &deed.at)? => return Err(Why::Occupied),
+        Found::Link => {}
+        Found::Nothing => return Err(Why::Gone),
+        // The number of the old inode may have been given to the new file.
+        Found::Victim | Found::Altered | Found::Other => {
+            // Cut off behind the exchange: what was made is in its place, and the link is aside.
+            if found(deed, ground, &deed.aside)? == Found::Link
+                && is_restored(deed, &folder)?
+                && may_unlink_link(deed, ground, &deed.aside)?
+            {
+                return gone(&folder, new);
+            }
+            if look(&folder, new)?.is_none() && is_restored(deed, &folder)? {
+                return Ok(());
+            }
+            return Err(Why::Occupied);
+        }
+    }
+    // Of an undo that was cut off: the name is ours, and what is done has no old file any more.
+    gone(&folder, new)?;
+    match sibling(story, deed, ground)? {
+        Some(place) => {
+            let from = ground.folder(place)?;
+            again(|| linkat(&from, place.split().1, &folder, new, AtFlags::empty()))
+                .map_err(|error| Why::Failed("link it to its other name", error))?;
+        }
+        None => copy(deed, ground, &folder, new, stop)?,
+    }
+    let exchanged = again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE));
+    if let Err(error) = exchanged {
+        let _ = gone(&folder, new);
+        return Err(Why::Failed("put it in its place", error));
+    }
+    // Somebody may have put another file there in between, or written to it.
+    if found(deed, ground, &deed.aside)? != Found::Link
+        || !may_unlink_link(deed, ground, &deed.aside)?
+    {
+        again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE))
+            .map_err(|error| Why::Failed("put back what was there", error))?;
+        gone(&folder, new)?;
+        return Err(Why::Occupied);
+    }
+    synced(&folder)?;
+    gone(&folder, new)?;
+    synced(&folder)
+}
+
+fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
+    match again(|| unlinkat(folder, name, AtFlags::empty())) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(Why::Failed("unlink what was put aside", error)),
+    }
+}
+
+/// Whether what is there is what undo puts there: these bytes.
+fn is_restored(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
+    let (file, facts) = match open_file(folder, deed.at.split().1) {
+        Err(Why::Gone | Why::NotAFile) => return Ok(false),
+        opened => opened?,
+    };
+    if facts.size != deed.facts.size || facts.is_file(&deed.keeper_facts) {
+        return Ok(false);
+    }
+    Ok(read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+}
+
+/// Another name of the same file that was restored before, or has stayed: they were one, and are one again. Whether there is one must
+/// be known: after an error it is asked again later.
+fn sibling<'s>(story: &'s Story, deed: &Deed, ground: &Ground) -> Result<Option<&'s Place>, Why> {
+    let others = story.deeds.iter().filter(|(other, stage)| {
+        other.number != deed.number
+            && other.facts.is_file(&deed.facts)
+            && matches!(
+                stage,
+                Stage::Undone(_) | Stage::Undoing(_) | Stage::Done(_) | Stage::Back(_)
+            )
+    });
+    for (other, _) in others {
+        let is_there = matches!(
+            found(other, ground, &other.at)?,
+            Found::Other | Found::Victim | Found::Altered
+        );
+        if is_there {
+            let folder = ground.folder(&other.at)?;
+            if is_restored(other, &folder)? && has_attributes(other, &folder)? {
+                return Ok(Some(&other.at));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// So that a file that somebody made there with the same bytes is not taken for it.
+fn has_attributes(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
+    let (file, _) = open_file(folder, deed.at.split().1)?;
+    let stat = fstat(&file).map_err(|error| Why::Failed("look at it", error))?;
+    let attributes = super::facts::Attributes::of(&file, &stat)?;
+    Ok(attributes.differences(&deed.attributes).is_empty())
+}
+
+fn copy(
+    deed: &Deed,
+    ground: &Ground,
+    folder: &OwnedFd,
+    name: &OsStr,
+    stop: &Stop,
+) -> Result<(), Why> {
+    let keeper = |why| Why::Keeper(Box::new(why));
+    let from = ground.folder(&deed.keeper).map_err(keeper)?;
+    let (file, facts) = open_file(&from, deed.keeper.split().1).map_err(keeper)?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = again(|| openat(folder, name, flags, Mode::RUSR | Mode::WUSR));
+    let new = File::from(made.map_err(|error| Why::Failed("make a file for it", error))?);
+    let failed = |error| Why::Failed("write it", errno(&error));
+    let (mut at, mut data) = (0, 0..0);
+    let write = |bytes: &[u8]| {
+        at += bytes.len() as u64;
+        write_data(&file, &new, &mut data, bytes, at - bytes.len() as u64).map_err(failed)
+    };
+    let copied = read_all(&file, stop, write).and_then(|digest| {
+        new.set_len(facts.size).map_err(failed)?;
+        if digest != deed.digest || !Facts::of(&file)?.is_as_written(&facts) {
+            return Err(keeper(Why::Changed));
+        }
+        deed.attributes.give_to(&new)?;
+        again(|| fsync(&new)).map_err(|error| Why::Failed("make it durable", error))
+    });
+    copied.inspect_err(|_| drop(gone(folder, name)))
+}
+
+/// What is a hole in the file that stays is one in the copy. `data`: what is known of it. Where nobody can say, all is
+/// written.
+fn write_data(
+    from: &File,
+    to: &File,
+    data: &mut Range<u64>,
+    bytes: &[u8],
+    at: u64,
+) -> io::Result<()> {
+    let (mut begin, end) = (at, at + bytes.len() as u64);
+    while begin < end {
+        if begin >= data.end {
+            *data = next_data(from, begin);
+        }
+        let (is_hole, until) = match data.start > begin {
+            true => (true, data.start.min(end)),
+            false => (false, data.end.min(end)),
+        };
+        let some = &bytes[(begin - at) as usize..(until - at) as usize];
+        // Whatever the file system says of it: what was read counts.
+        if !is_hole || some.iter().any(|byte| *byte != 0) {
+            to.write_all_at(some, begin)?;
+        }
+        begin = until;
+    }
+    Ok(())
+}
+
+fn next_data(file: &File, at: u64) -> Range<u64> {
+    match seek(file, SeekFrom::Data(at)) {
+        Ok(start) => {
+            let end = seek(file, SeekFrom::Hole(start)).unwrap_or(u64::MAX);
+            start..end.max(start + 1)
+        }
+        // Behind the last of it.
+        Err(Errno::NXIO) => u64::MAX..u64::MAX,
+        Err(_) => at..u64::MAX,
+    }
+}
+
+/// All bytes of a file, and their hash.
+pub(super) fn read_all(
+    file: &File,
+    stop: &Stop,
+    mut take: impl FnMut(&[u8]) -> Result<(), Why>,
+) -> Result<crate::digest::Digest, Why> {
+    let mut hasher = Hasher::new(Algorithm::Blake3);
+    with_buffer(PIECE, |buffer| {
+        let mut at = 0;
+        loop {
+            if stop.is_asked() {
+                return Err(Why::Stopped);
+            }
+            let len = fill(file, buffer, at)?;
+            hasher.update(&buffer[..len]);
+            take(&buffer[..len])?;
+            at += len as u64;
+            if len < PIECE {
+                return Ok(());
+            }
+        }
+    })?;
+    Ok(hasher.finish())
+}
+
+// ---------------------------------------------------------------- folders
+
+/// Those that we have made for `move`, as far as they are empty.
+fn remove_made(story: &Story, ground: &Ground) {
+    for place in story.made.iter().rev() {
+        if let Ok(folder) = ground.folder(place) {
+            // One that has something in it stays.
+            let _ = again(|| unlinkat(&folder, place.split().1, AtFlags::REMOVEDIR));
+        }
+    }
+}
+
+/// Folders that nobody has changed since we did: they get the times back that they had before.
+struct Untouched<'d>(Vec<&'d Deed>);
+
+impl<'d> Untouched<'d> {
+    /// Before anything is taken back. Of each folder the first deed knows the times before, the one that
+    /// was done last those after.
+    fn look(deeds: &[(&'d Deed, Stage)], ground: &Ground) -> Untouched<'d> {
+        let mut all: Vec<(&Deed, Stage)> = deeds.to_vec();
+        all.sort_by_key(|(deed, _)| (deed.at.root, deed.at.split().0.to_vec(), deed.number));
+        let same = |(one, _): &(&Deed, Stage), (other, _): &(&Deed, Stage)| {
+            (one.at.root, one.at.split().0) == (other.at.root, other.at.split().0)
+        };
+        let untouched = all.chunk_by(same).filter_map(|of_one| {
+            let first = of_one[0].0;
+            // Not that of the last number: one that was interrupted was settled later.
+            let times = of_one.iter().map(|(_, stage)| match stage {
+                Stage::Done(time) => *time,
+                _ => NO_TIME,
+            });
+            let stat = fstat(ground.folder(&first.at).ok()?).ok()?;
+            let now = (stat.st_mtime, stat.st_mtime_nsec as u32);
+            (times.max() == Some(now) && now != NO_TIME).then_some(first)
+        });
+        Untouched(untouched.collect())
+    }
+
+    fn give_back_times(&self, ground: &Ground) {
+        for deed in &self.0 {
+            if let Ok(folder) = ground.folder(&deed.at) {
+                // Whoever may rename in a folder need not be its owner.
+                let _ = set_times(&folder, deed.folder_times);
+            }
+        }
+    }
+}

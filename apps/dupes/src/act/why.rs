@@ -1,0 +1,146 @@
+//! Why something is not done, in words that say what to do.
+
+use std::fmt;
+
+use rustix::io::Errno;
+
+use super::facts::Aspect;
+
+/// Why a file was left as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is nothing at that path: it is done, or somebody else did it.
+    Gone,
+    /// It is a link to the file that stays already.
+    Linked,
+    /// It is no regular file.
+    NotAFile,
+    /// A folder on the way is a link, or no folder.
+    FolderIsLink,
+    /// The root is not there, or another folder is in its place: perhaps it is not mounted.
+    OtherRoot,
+    /// It is another file than the one that was planned for, or it was written to.
+    Changed,
+    /// Its bytes are others than those of the file that stays.
+    Differs,
+    /// The file that stays is not what it was, or not there.
+    Keeper(Box<Why>),
+    /// When it was out of the way the file that stays was not there, or had other bytes: both names lead to one
+    /// file, or somebody is changing one of them.
+    SameFile,
+    /// It is to be deleted for good, and nothing that stayed has its bytes any more.
+    LastCopy,
+    /// A link would take these from it.
+    Attributes(Vec<Aspect>),
+    /// No link and no shared extent leads from one file system to another.
+    OtherFileSystem,
+    /// It has a name outside of the roots: nothing would come free.
+    LinkedElsewhere,
+    /// It is a journal or a database of this program, or a folder with one in it.
+    Own,
+    /// There is no place to put it aside.
+    NoQuarantine(String),
+    /// The file system can't do that.
+    Unsupported(&'static str),
+    /// Something is in the way.
+    Occupied,
+    /// Somebody has put something at its path while it was out of the way: it is there.
+    Aside(String),
+    /// It was to stop.
+    Stopped,
+    /// A call of the system has failed.
+    Failed(&'static str, Errno),
+    /// The journal could not be written: nothing more is done.
+    Journal(String),
+}
+
+impl Why {
+    /// What was wanted is so already: no reason to complain.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Why::Gone | Why::Linked)
+    }
+
+    /// In one word, for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Why::Gone => "gone",
+            Why::Linked => "linked",
+            Why::NotAFile => "not-a-file",
+            Why::FolderIsLink => "folder-is-link",
+            Why::OtherRoot => "other-root",
+            Why::Changed => "changed",
+            Why::Differs => "differs",
+            Why::Keeper(_) => "keeper",
+            Why::SameFile => "same-file",
+            Why::LastCopy => "last-copy",
+            Why::Attributes(_) => "attributes",
+            Why::OtherFileSystem => "other-file-system",
+            Why::LinkedElsewhere => "linked-elsewhere",
+            Why::Own => "own",
+            Why::NoQuarantine(_) => "no-quarantine",
+            Why::Unsupported(_) => "unsupported",
+            Why::Occupied => "occupied",
+            Why::Aside(_) => "aside",
+            Why::Stopped => "stopped",
+            Why::Failed(..) => "failed",
+            Why::Journal(_) => "journal",
+        }
+    }
+}
+
+impl std::error::Error for Why {}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Gone => f.write_str("is not there any more"),
+            Why::Linked => f.write_str("is a link to the file that stays already"),
+            Why::NotAFile => f.write_str("is no regular file any more"),
+            Why::FolderIsLink => {
+                f.write_str("a folder on the way to it is a link now: links are not followed")
+            }
+            Why::OtherRoot => f.write_str(
+                "its root is not there, or another folder is in its place: is it mounted?",
+            ),
+            Why::Changed => f.write_str("was changed since the plan was made: make a new one"),
+            Why::Differs => f.write_str("its bytes are not those of the file that stays"),
+            Why::Keeper(why) => write!(f, "the file that stays: {why}"),
+            Why::SameFile => f.write_str(
+                "put back: when it was out of the way, the file that stays was not there or had other \
+                 bytes: the same file under two names, or somebody is changing it",
+            ),
+            Why::LastCopy => f.write_str(
+                "no file that stayed, for it or for another copy, has its bytes any more: it may be the last one",
+            ),
+            Why::Attributes(aspects) => {
+                let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
+                let names = names.join(",");
+                write!(
+                    f,
+                    "differs from the file that stays in {names}, which a link would take from it: \
+                     --allow-differing {names} if that is fine"
+                )
+            }
+            Why::OtherFileSystem => f.write_str(
+                "is on another file system, mount or subvolume than where it would be linked or moved to",
+            ),
+            Why::LinkedElsewhere => {
+                f.write_str("has another name outside of the roots: nothing would come free")
+            }
+            Why::Own => f.write_str("is a journal or a database of dupes itself, or has one in it"),
+            Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),
+            Why::Unsupported(what) => write!(f, "the file system can't {what}"),
+            Why::Occupied => f.write_str("something is at that path: both are kept"),
+            Why::Aside(path) => write!(
+                f,
+                "somebody has changed what is at its path while it was out of the way; the file itself is {path}"
+            ),
+            Why::Stopped => f.write_str("was not begun: it was to stop"),
+            Why::Failed(what, error) => {
+                let error = std::io::Error::from(*error);
+                write!(f, "could not {what}: {error}")
+            }
+            Why::Journal(why) => write!(f, "the journal can't be written: {why}"),
+        }
+    }
+}

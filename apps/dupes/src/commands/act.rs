@@ -1,0 +1,510 @@
+//! `dupes plan`, `apply`, `undo`, `recover`, `log` and `purge-quarantine`.
+
+mod sets;
+mod telling;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::num::NonZeroUsize;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate::{Pool, Shutdown};
+
+use self::telling::{Teller, tell_ends};
+use super::{refused, say, stop_on_signals, watched};
+use crate::act::deed::{Action, Again, Deed, Stage};
+use crate::act::ground::{Base, Ground};
+use crate::act::purge::Copies;
+use crate::act::recover::{Way, settle};
+use crate::act::steps::End;
+use crate::act::trees;
+use crate::act::{self, Before, Sums, Wanted};
+use crate::cli::{Apply, PurgeQuarantine, Source, Style, Subject};
+use crate::escape::escaped;
+use crate::exit::Exit;
+use crate::find::{Live, Pools};
+use crate::journal::{Line, Shelf, Story};
+use crate::own::Own;
+use crate::plan::{self, Keep, Member, Plan};
+use crate::replace::replace;
+use crate::size::Size;
+use crate::stop::Stop;
+use crate::store::now;
+
+pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>> {
+    let live = Live { stop: stop_on_signals()?, ..Live::default() };
+    may_be_replaced(file)?;
+    let own = Own::new(None, subject.database.as_deref());
+    let (plan, exit) = match sets::plan(subject, &own, &live)? {
+        Ok(made) => made,
+        Err(exit) => return Ok(exit),
+    };
+    replace(file, |out| plan::write(&plan, out)).map_err(|error| error.to_string())?;
+    let victims = plan.victims().count();
+    say(&format!(
+        "dupes: wrote {}: of {} sets, {victims} files that can go, {} on disk",
+        escaped(file.as_os_str().as_bytes()),
+        plan.sets.len(),
+        Size(plan.frees()),
+    ));
+    Ok(exit)
+}
+
+/// So that a word too few on the command line costs nobody a file.
+fn may_be_replaced(file: &Path) -> Result<(), Box<dyn Error>> {
+    let shown = escaped(file.as_os_str().as_bytes());
+    let found = match file.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(|error| format!("{shown}: {error}"))?,
+    };
+    // One that was made for it is empty; what is no file at all is refused by who replaces it.
+    if !found.is_file() || found.len() == 0 {
+        return Ok(());
+    }
+    let opened = File::open(file).map_err(|error| format!("{shown}: {error}"))?;
+    match plan::is_one(&mut BufReader::new(opened)) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{shown} is there, and is no plan: it is not replaced").into()),
+        Err(error) => Err(format!("{shown}: {error}").into()),
+    }
+}
+
+pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
+    let live = Live { stop: stop_on_signals()?, ..Live::default() };
+    // Before anything is read: who can't act need not wait to be told.
+    let to = asked.to.as_deref().map(|path| folder("--to", path)).transpose()?;
+    let quarantine = asked.quarantine.as_deref();
+    let quarantine = quarantine.map(|path| folder("--quarantine", path)).transpose()?;
+    let places = [("--to", to.as_ref()), ("--quarantine", quarantine.as_ref())];
+    if let Some(exit) = below_reference(&places, &plan::bases(&asked.subject.options.roots)) {
+        return Ok(exit);
+    }
+    let shelf = if asked.execute { Some(writable(&asked.journal, "apply")?) } else { None };
+    let threads = asked.subject.options.threads;
+    let threads =
+        threads.or(std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+    let running = asked.subject.options.clone();
+    let own = Own::new(Some(&asked.journal), asked.subject.database.as_deref());
+    let (plan, exit) = match &asked.subject.source {
+        Source::Plan(file) => {
+            let mut plan = read_plan(file)?;
+            protect(&mut plan, &asked.subject.keep);
+            (plan, Exit::Complete)
+        }
+        Source::Find | Source::Report(_) => match sets::plan(asked.subject, &own, &live)? {
+            Ok(made) => made,
+            Err(exit) => return Ok(exit),
+        },
+    };
+    plan.check()?;
+    if let Some(exit) = below_reference(&places, &plan.bases) {
+        return Ok(exit);
+    }
+    if !asked.action.sets_aside() && plan.victims().any(|(_, victim)| victim.tree.is_some()) {
+        return Err("the plan has whole folders, which can be removed or moved: for links make one without --folders".into());
+    }
+    let wanted = Wanted {
+        action: asked.action,
+        put_back: match &shelf {
+            Some((shelf, _)) => put_back(&shelf.stories()?),
+            None => put_back(&as_it_would_be(&asked.journal)?),
+        },
+        to,
+        quarantine: quarantine.map(|base| base.path),
+        allow: asked.allow,
+        own,
+        threads,
+    };
+    let mut teller = Teller::new(asked.action, asked.execute, asked.for_good, asked.style);
+    // Its own: those of the search are done.
+    let live = Live { stop: live.stop, ..Live::default() };
+    let Some((shelf, _lock)) = shelf else {
+        let sums = act::rehearse(&plan, &wanted, &live.stop, &live.tally, &mut teller);
+        return Ok(worse(exit, teller.end(&sums, None, None)));
+    };
+    if asked.for_good {
+        let question = format!("Delete {} files for good?", plan.victims().count());
+        if let Some(exit) = refused(&question, asked.consent, &live.stop)? {
+            return Ok(exit);
+        }
+    }
+    let mut journal = shelf.begin(asked.action, now())?;
+    let id = journal.id().to_owned();
+    let pool = Pool::builder("acting").workers(threads.get()).queue(2 * threads.get()).build()?;
+    let pools: Pools = {
+        let pool = pool.clone();
+        Arc::new(move || vec![pool.clone()])
+    };
+    let shown = watched(&running, &live, &pools)?;
+    let sums =
+        act::apply(&plan, &wanted, (&mut journal, &pool), &live.stop, &live.tally, &mut teller);
+    drop(shown);
+    pool.shutdown(Shutdown::light()).expect("this thread is no worker of it");
+    let sums = sums.map_err(|why| format!("{why}: {}", interrupted(&id)))?;
+    let purged = match asked.for_good && !sums.stopped {
+        true => {
+            drop(journal);
+            let story = story(&shelf, &id)?;
+            let (ground, mut journal) = (story.ground(), shelf.resume(&id)?);
+            let copies = Copies::of(&shelf.stories()?);
+            let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &live.stop)
+                .map_err(|why| format!("{why}: {}", interrupted(&id)))?;
+            Some(teller.purged(&ends, &ground))
+        }
+        false => None,
+    };
+    let is_left = purged.is_some_and(|purged| purged.names < sums.done);
+    let sums = Sums { stopped: sums.stopped || is_left && live.stop.is_asked(), ..sums };
+    Ok(worse(exit, teller.end(&sums, Some(&id), purged)))
+}
+
+/// Whatever would be put there would change what is never touched.
+fn below_reference(places: &[(&str, Option<&Base>); 2], bases: &[(Base, bool)]) -> Option<Exit> {
+    let references = bases.iter().filter(|(_, reference)| *reference).map(|(base, _)| base);
+    let is_below = |place: &Base| {
+        references.clone().any(|reference| {
+            plan::is_below(&place.path, &reference.path)
+                || (place.device, place.inode) == (reference.device, reference.inode)
+        })
+    };
+    let (option, place) = places
+        .iter()
+        .find_map(|(option, place)| Some((option, place.filter(|it| is_below(it))?)))?;
+    say(&format!(
+        "dupes: {option} {} lies below a reference: nothing there is ever touched",
+        escaped(&place.path)
+    ));
+    Some(Exit::Usage)
+}
+
+/// The one that says more.
+fn worse(one: Exit, other: Exit) -> Exit {
+    let weight = |exit: Exit| match exit {
+        Exit::Complete => 0,
+        Exit::Unread => 1,
+        Exit::Usage => 2,
+        Exit::CouldNotRun => 3,
+        Exit::ClosedPipe => 4,
+        Exit::Interrupted => 5,
+    };
+    if weight(other) > weight(one) { other } else { one }
+}
+
+fn interrupted(id: &str) -> String {
+    format!("{id} was interrupted: `dupes recover finish` or `dupes recover roll-back`")
+}
+
+/// What was put back may have been acted on and put back again.
+fn put_back(stories: &[Story]) -> HashMap<Before, Again> {
+    let mut all: HashMap<Before, Again> = HashMap::new();
+    // By what a file is known now: all that it was known by.
+    let mut files: HashMap<Before, Vec<Before>> = HashMap::new();
+    for story in stories {
+        let mut of_run: HashMap<Before, Again> = HashMap::new();
+        for (deed, stage) in &story.deeds {
+            let again = match stage {
+                Stage::Back(ctime) => Again { inode: deed.facts.inode, ctime: *ctime },
+                Stage::Undone(Some(again)) => *again,
+                _ => continue,
+            };
+            // Of a file with several names, the one that was put back last.
+            let known = of_run.entry(act::before(&deed.facts)).or_insert(again);
+            known.ctime = known.ctime.max(again.ctime);
+        }
+        for (before, again) in of_run {
+            let mut was = files.remove(&before).unwrap_or_default();
+            was.push(before);
+            all.extend(was.iter().map(|before| (*before, again)));
+            files.insert((before.0, again.inode, again.ctime), was);
+        }
+    }
+    all
+}
+
+/// For who only says what it would do: it is to know what it would know then. Makes nothing, and refuses nothing.
+fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let (stories, unreadable) = Shelf::open(folder)?.all()?;
+    for one in &unreadable {
+        say(&format!("dupes: --execute would refuse: {}", one.why));
+    }
+    for story in stories.iter().filter(|story| story.is_open()) {
+        say(&format!("dupes: --execute would refuse: {}", interrupted(&story.id)));
+    }
+    Ok(stories)
+}
+
+fn read_plan(file: &Path) -> Result<Plan, Box<dyn Error>> {
+    let shown = escaped(file.as_os_str().as_bytes()).to_string();
+    let opened = File::open(file).map_err(|error| format!("{shown}: {error}"))?;
+    if !opened.metadata()?.is_file() {
+        return Err(format!("{shown} is no file").into());
+    }
+    plan::read(&mut BufReader::new(opened)).map_err(|error| format!("{shown}: {error}").into())
+}
+
+/// Files that stay whoever has made the plan.
+fn protect(plan: &mut Plan, keep: &Keep) {
+    let ground = Ground::new(plan.bases.iter().map(|(base, _)| base.clone()));
+    let matches =
+        |path: &[u8]| keep.protect.iter().any(|glob| glob.is_match(OsStr::from_bytes(path)));
+    let is_protected = |victim: &Member| {
+        let mut paths = victim.names.iter().map(|name| ground.path(name));
+        paths.any(|path| matches(&path))
+            || victim.tree.is_some() && trees::holds(&victim.names[0], &ground, &matches)
+    };
+    if keep.protect.is_empty() {
+        return;
+    }
+    plan.sets.iter_mut().for_each(|set| set.victims.retain(|victim| !is_protected(victim)));
+    plan.sets.retain(|set| !set.victims.is_empty());
+}
+
+fn folder(option: &str, path: &Path) -> Result<Base, Box<dyn Error>> {
+    let shown = escaped(path.as_os_str().as_bytes()).to_string();
+    let whole = path.canonicalize().map_err(|error| format!("{option} {shown}: {error}"))?;
+    if !whole.is_dir() {
+        return Err(format!("{option} {shown} is no folder").into());
+    }
+    Ok(Base::of(whole.into_os_string().into_vec())?)
+}
+
+/// The shelf, locked, with nothing on it that was interrupted.
+fn writable(
+    folder: &Path,
+    why: &str,
+) -> Result<(Shelf, crate::store::lock::WriteLock), Box<dyn Error>> {
+    let (shelf, lock) = locked(folder, why)?;
+    if let Some(story) = shelf.stories()?.iter().find(|story| story.is_open()) {
+        let id = &story.id;
+        return Err(format!("{}, then again", interrupted(id)).into());
+    }
+    Ok((shelf, lock))
+}
+
+fn locked(
+    folder: &Path,
+    why: &str,
+) -> Result<(Shelf, crate::store::lock::WriteLock), Box<dyn Error>> {
+    let shelf = Shelf::open_or_make(folder)?;
+    let lock = shelf.lock(why)?;
+    Ok((shelf, lock))
+}
+
+/// Whatever the others are.
+fn story(shelf: &Shelf, id: &str) -> Result<Story, Box<dyn Error>> {
+    let found = shelf.story(id)?;
+    found.ok_or_else(|| format!("there is no {id}: dupes log lists what there is").into())
+}
+
+pub(super) fn undo(folder: &Path, id: Option<&str>, style: Style) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
+    let (shelf, _lock, story) = match id {
+        Some(id) => {
+            let (shelf, lock) = locked(folder, "undo")?;
+            let story = story(&shelf, id)?;
+            if story.is_open() {
+                return Err(format!("{}, then again", interrupted(id)).into());
+            }
+            (shelf, lock, story)
+        }
+        // Nobody knows whether it would be the last one, if one can't be read.
+        None => {
+            let (shelf, lock) = writable(folder, "undo")?;
+            let is_done = |story: &Story| story.count(|stage| matches!(stage, Stage::Done(_))) > 0;
+            let last = shelf.stories()?.into_iter().rev().find(is_done);
+            let last = last.ok_or("there is nothing to undo: dupes log lists what was done")?;
+            (shelf, lock, last)
+        }
+    };
+    if story.count(|stage| matches!(stage, Stage::Done(_))) == 0 {
+        say(&format!("dupes: nothing of {} is left to undo", story.id));
+        return Ok(Exit::Complete);
+    }
+    if story.action == Action::Reflink {
+        say("dupes: files that share blocks are files of their own: there is nothing to give back");
+    }
+    undo_story(&shelf, &story, &stop, style)
+}
+
+fn undo_story(
+    shelf: &Shelf,
+    story: &Story,
+    stop: &Stop,
+    style: Style,
+) -> Result<Exit, Box<dyn Error>> {
+    let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
+    let ends = act::undo::undo(story, &ground, &mut journal, stop)
+        .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
+    let exit = tell_ends(&story.id, &ends, &ground, "restored", style);
+    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
+}
+
+pub(super) fn recover(folder: &Path, way: Way, style: Style) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
+    let (shelf, _lock) = locked(folder, "recover")?;
+    let (stories, unreadable) = shelf.all()?;
+    let open: Vec<Story> = stories.into_iter().filter(Story::is_open).collect();
+    let mut exit = Exit::Complete;
+    for one in &unreadable {
+        say(&format!("dupes: {}", one.why));
+        exit = Exit::CouldNotRun;
+    }
+    if open.is_empty() && unreadable.is_empty() {
+        say("dupes: nothing was interrupted");
+    }
+    for cut_off in open {
+        // What is being taken back is taken back.
+        let way = if cut_off.rolling_back && way == Way::Finish { Way::RollBack } else { way };
+        let ends = recover_one(&shelf, &cut_off, way, &stop)
+            .map_err(|why| format!("{why}: {}", interrupted(&cut_off.id)))?;
+        // Afterwards: nobody who reads it, or does not, has a say in it.
+        for (ends, done) in ends {
+            exit = worse(exit, tell_ends(&cut_off.id, &ends, &cut_off.ground(), done, style));
+        }
+        let story = story(&shelf, &cut_off.id)?;
+        if let Some(rest) = rest(&cut_off, &story) {
+            say(&rest);
+        }
+    }
+    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
+}
+
+/// All that was settled, and all that was taken back then, each with a word for it.
+fn recover_one(
+    shelf: &Shelf,
+    cut_off: &Story,
+    way: Way,
+    stop: &Stop,
+) -> Result<Vec<(Vec<(Deed, End)>, &'static str)>, Box<dyn Error>> {
+    let mut journal = shelf.resume(&cut_off.id)?;
+    // Of an undo or a purge there is nothing more to take back than what was open.
+    let all_goes_back = way == Way::RollBack
+        && (cut_off.rolling_back || cut_off.count(|stage| stage == Stage::Intended) > 0);
+    if all_goes_back {
+        journal.add(&Line::RollingBack);
+        act::durable(&mut journal)?;
+    }
+    let ends = settle(cut_off, &cut_off.ground(), way, &mut journal, stop)?;
+    let is_open = ends.iter().any(|(_, end)| matches!(end, End::Open(_)));
+    let mut all = vec![(ends, if way == Way::GiveUp { "given up" } else { "settled" })];
+    if all_goes_back {
+        drop(journal);
+        let (story, mut journal) = (story(shelf, &cut_off.id)?, shelf.resume(&cut_off.id)?);
+        all.push((act::undo::undo(&story, &story.ground(), &mut journal, stop)?, "restored"));
+    } else if way == Way::RollBack && !is_open {
+        journal.add(&Line::End);
+        act::durable(&mut journal)?;
+    }
+    Ok(all)
+}
+
+/// What an undo or a purge that was cut off has not come to.
+fn rest(cut_off: &Story, now: &Story) -> Option<String> {
+    let was = |is: fn(Stage) -> bool| cut_off.count(is) > 0;
+    let left = now.count(|stage| matches!(stage, Stage::Done(_)));
+    let (id, again) = (
+        &now.id,
+        match () {
+            () if left == 0 || cut_off.rolling_back => return None,
+            () if was(|stage| matches!(stage, Stage::Undoing(_))) => "undo",
+            () if was(|stage| stage == Stage::Purging) => "purge-quarantine",
+            () => return None,
+        },
+    );
+    Some(format!(
+        "dupes: {id} was cut off in the middle: dupes {again} {id} goes on with the other {left}"
+    ))
+}
+
+pub(super) fn purge_quarantine(asked: &PurgeQuarantine) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
+    let (shelf, _lock) = writable(&asked.journal, "purge-quarantine")?;
+    let stories = shelf.stories()?;
+    let copies = Copies::of(&stories);
+    let stories: Vec<Story> = match &asked.id {
+        Some(id) => vec![story(&shelf, id)?],
+        None => stories,
+    };
+    let is_there = |(deed, stage): &&(Deed, Stage)| {
+        deed.action == Action::Remove && matches!(stage, Stage::Done(_))
+    };
+    let stories: Vec<Story> = stories
+        .into_iter()
+        .filter(|story| story.when < asked.before && story.deeds.iter().any(|pair| is_there(&pair)))
+        .collect();
+    let all = stories.iter().flat_map(|story| &story.deeds).filter(is_there);
+    let (files, bytes) =
+        all.fold((0u64, 0u64), |(files, bytes), (deed, _)| (files + 1, bytes + deed.bytes()));
+    if files == 0 {
+        say("dupes: there is nothing in the quarantine to purge");
+        return Ok(Exit::Complete);
+    }
+    let question = format!("Delete {files} removed files ({}) for good?", Size(bytes));
+    if let Some(exit) = refused(&question, asked.consent, &stop)? {
+        return Ok(exit);
+    }
+    let mut exit = Exit::Complete;
+    for story in stories {
+        let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
+        let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &stop)
+            .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
+        exit = worse(exit, tell_ends(&story.id, &ends, &ground, "deleted", asked.style));
+        if stop.is_asked() {
+            return Ok(Exit::Interrupted);
+        }
+    }
+    Ok(exit)
+}
+
+pub(super) fn log(folder: &Path, id: Option<&str>, style: Style) -> Result<Exit, Box<dyn Error>> {
+    if !folder.exists() {
+        return Ok(telling::log(&[], &[], None, style));
+    }
+    let shelf = Shelf::open_or_make(folder)?;
+    match id {
+        Some(id) => Ok(telling::log(&[story(&shelf, id)?], &[], Some(id), style)),
+        None => {
+            let (mut stories, unreadable) = shelf.all()?;
+            stories.retain(|story| !story.deeds.is_empty());
+            Ok(telling::log(&stories, &unreadable, None, style))
+        }
+    }
+}
+
+/// How it ends for the shell.
+fn exit_of(sums: &Sums) -> Exit {
+    match (sums.stopped, sums.refused + sums.open) {
+        (true, _) => Exit::Interrupted,
+        (false, 0) => Exit::Complete,
+        (false, _) => Exit::Unread,
+    }
+}
+
+/// Whoever reads what is printed may have gone.
+fn printed(text: &str) -> io::Result<()> {
+    io::Write::write_all(&mut crate::output::Stdout, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_it_ends_is_the_worst_that_happened() {
+        use Exit::{ClosedPipe, Complete, CouldNotRun, Interrupted, Unread};
+        let rising = [Complete, Unread, CouldNotRun, ClosedPipe, Interrupted];
+        for (at, one) in rising.into_iter().enumerate() {
+            for other in &rising[..=at] {
+                assert_eq!((worse(one, *other), worse(*other, one)), (one, one));
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What is told of what was done: lines for people, or an object a line for programs.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use serde_json::{Value, json};
+
+use super::super::could_not_write;
+use super::{exit_of, printed, say, worse};
+use crate::act::deed::{Action, Deed, Stage};
+use crate::act::ground::Ground;
+use crate::act::steps::End;
+use crate::act::why::Why;
+use crate::act::{Outcome, Seen, Sums, Witness};
+use crate::cli::Style;
+use crate::cli::dates;
+use crate::count::Count;
+use crate::escape::escaped;
+use crate::exit::Exit;
+use crate::journal::{Story, Unreadable};
+use crate::output::json_path;
+use crate::size::Size;
+
+/// Prints as long as somebody reads it: what was begun goes on all the same.
+#[derive(Default)]
+struct Out {
+    failed: Option<io::Error>,
+}
+
+impl Out {
+    fn print(&mut self, text: &str) {
+        if self.failed.is_none() {
+            self.failed = printed(text).err();
+        }
+    }
+
+    /// How it ends, if all that was done says that.
+    fn end(self, exit: Exit) -> Exit {
+        self.failed.map_or(exit, |error| worse(exit, could_not_write(&error)))
+    }
+}
+
+/// Tells as it happens.
+pub(super) struct Teller {
+    action: Action,
+    execute: bool,
+    /// What is removed is deleted at once.
+    for_good: bool,
+    style: Style,
+    out: Out,
+    /// If it is deleted at once: bytes on disk that come free with the last name of a file, by its path.
+    frees: HashMap<Vec<u8>, u64>,
+}
+
+/// What was deleted at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Purged {
+    /// Names.
+    pub(super) names: u64,
+    /// Bytes on disk.
+    frees: u64,
+    /// Names that could not be: they stay in the quarantine.
+    left: u64,
+}
+
+impl Teller {
+    pub(super) fn new(action: Action, execute: bool, for_good: bool, style: Style) -> Teller {
+        let (out, frees) = Default::default();
+        Teller { action, execute, for_good, style, out, frees }
+    }
+
+    /// What was removed a moment ago is deleted, if no end says otherwise.
+    pub(super) fn purged(&mut self, ends: &[(Deed, End)], ground: &Ground) -> Purged {
+        let mut purged = Purged { names: 0, frees: 0, left: 0 };
+        let mut kept = HashSet::new();
+        for (deed, end) in ends {
+            let (End::Back(why) | End::Aside(why) | End::Open(why)) = end else { continue };
+            purged.left += 1;
+            kept.insert((deed.facts.device, deed.facts.inode));
+            let path = ground.path(&deed.at);
+            match self.style {
+                Style::Json => {
+                    let event = json!({
+                        "event": "kept", "action": self.action.name(), "path": json_path(&path),
+                        "why": why.word(), "text": why.to_string(),
+                    });
+                    self.out.print(&format!("{event}\n"));
+                }
+                Style::Text => {
+                    say(&format!("dupes: {}: stays in the quarantine: {why}", escaped(&path)))
+                }
+            }
+        }
+        for (deed, _) in ends.iter().filter(|(_, end)| *end == End::Done) {
+            purged.names += 1;
+            // A file with another name in the quarantine has its blocks still.
+            if !kept.contains(&(deed.facts.device, deed.facts.inode)) {
+                purged.frees += self.frees.get(&ground.path(&deed.at)).copied().unwrap_or(0);
+            }
+        }
+        purged
+    }
+
+    /// The sums, and how it ends. `id`: of the journal, if something was done.
+    pub(super) fn end(self, sums: &Sums, id: Option<&str>, purged: Option<Purged>) -> Exit {
+        let now = match (self.execute && self.for_good, purged) {
+            // It was to stop before that.
+            (true, None) => 0,
+            (true, Some(purged)) => purged.frees,
+            (false, _) => freed_now(self.action, sums.frees, self.for_good),
+        };
+        let later = if self.action == Action::Remove { sums.frees - now } else { 0 };
+        let Teller { action, execute, mut out, .. } = self;
+        match self.style {
+            Style::Json => {
+                let event = json!({
+                    "event": "end", "action": action.name(), "executed": execute, "id": id,
+                    "done": sums.done, "already": sums.already, "refused": sums.refused, "open": sums.open,
+                    "deleted": purged.map(|purged| purged.names), "stopped": sums.stopped,
+                    "freed_now": now, "freed_by_purge": later,
+                });
+                out.print(&format!("{event}\n"));
+            }
+            Style::Text => out.print(&summary(action, execute, sums, id, (now, later), purged)),
+        }
+        if sums.open > 0 {
+            say(
+                "dupes: some are neither done nor as they were: dupes recover finish, or roll-back",
+            );
+        }
+        let left = purged.is_some_and(|purged| purged.left > 0);
+        out.end(worse(exit_of(sums), if left { Exit::Unread } else { Exit::Complete }))
+    }
+}
+
+fn summary(
+    action: Action,
+    execute: bool,
+    sums: &Sums,
+    id: Option<&str>,
+    (now, later): (u64, u64),
+    purged: Option<Purged>,
+) -> String {
+    let Sums { done, already, refused, stopped, .. } = sums;
+    let mut text = match (execute, purged) {
+        (true, Some(purged)) => format!("deleted {}", Count(purged.names, "name")),
+        (true, None) => format!("{} {}", did(action), Count(*done, "name")),
+        (false, _) => {
+            let names = Count(*done, "name");
+            format!("Dry run: nothing was changed. --execute would {action} {names}")
+        }
+    };
+    let in_quarantine = purged.map(|purged| done - purged.names);
+    let counts = [
+        (in_quarantine.unwrap_or(0), "are in the quarantine"),
+        (*already, "are so already"),
+        (*refused, "are left as they are"),
+    ];
+    for (count, what) in counts {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    let verb = if execute { "freed" } else { "would be freed" };
+    text += &format!("; {} {verb} now, {} by dupes purge-quarantine\n", Size(now), Size(later));
+    if *stopped {
+        text += "Stopped before all was done: the same command goes on\n";
+    }
+    if let Some(id) = id.filter(|_| in_quarantine.unwrap_or(*done) > 0) {
+        text += &format!("To take it back: dupes undo {id}\n");
+    }
+    text
+}
+
+/// The rest comes free when the quarantine is purged.
+fn freed_now(action: Action, bytes: u64, for_good: bool) -> u64 {
+    match action {
+        Action::Remove if for_good => bytes,
+        // They take the same room elsewhere.
+        Action::Remove | Action::Move => 0,
+        Action::Hardlink | Action::Symlink | Action::Reflink => bytes,
+    }
+}
+
+fn did(action: Action) -> &'static str {
+    match action {
+        Action::Remove => "removed",
+        Action::Move => "moved",
+        Action::Hardlink => "hard-linked",
+        Action::Symlink => "symlinked",
+        Action::Reflink => "reflinked",
+    }
+}
+
+impl Witness for Teller {
+    fn saw(&mut self, what: &Seen<'_>, outcome: &Outcome, frees: u64) {
+        let Seen { path: at, tree, keeper } = *what;
+        if self.execute && self.for_good && frees > 0 {
+            self.frees.insert(at.to_vec(), frees);
+        }
+        let (word, why) = match outcome {
+            Outcome::Done if self.execute => ("done", None),
+            Outcome::Done => ("would", None),
+            Outcome::Already(why) => ("already", Some(why)),
+            Outcome::Refused(why) => ("refused", Some(why)),
+            Outcome::Open(why) => ("open", Some(why)),
+        };
+        if self.style == Style::Json {
+            let event = json!({
+                "event": word, "action": self.action.name(), "path": json_path(at),
+                "keeper": keeper.map(json_path), "frees": frees,
+                "files": tree.map(|tree| tree.files),
+                "why": why.map(|why| why.word()), "text": why.map(ToString::to_string),
+            });
+            return self.out.print(&format!("{event}\n"));
+        }
+        match (outcome, why, keeper) {
+            (Outcome::Done, _, Some(keeper)) => {
+                let word = if self.execute { did(self.action) } else { self.action.name() };
+                let of = tree.map(|tree| format!("/  of {} files", tree.files)).unwrap_or_default();
+                self.out.print(&format!(
+                    "{word} {}{of}  (stays: {})\n",
+                    escaped(at),
+                    escaped(keeper)
+                ));
+            }
+            (Outcome::Already(_) | Outcome::Refused(Why::Stopped), _, _) => {}
+            (_, Some(why), _) => say(&format!("dupes: {}: left as it is: {why}", escaped(at))),
+            (_, None, _) => {}
+        }
+    }
+}
+
+/// Of undo, recover and purge-quarantine: a line for each, and one for all.
+pub(super) fn tell_ends(
+    id: &str,
+    ends: &[(Deed, End)],
+    ground: &Ground,
+    done: &str,
+    style: Style,
+) -> Exit {
+    let (mut good, mut bad) = (0u64, 0u64);
+    let mut out = Out::default();
+    for (deed, end) in ends {
+        let path = ground.path(&deed.at);
+        let why = match end {
+            End::Done => None,
+            End::Back(why) | End::Aside(why) | End::Open(why) => Some(why),
+        };
+        *(if why.is_none() { &mut good } else { &mut bad }) += 1;
+        match (style, why) {
+            (Style::Json, why) => {
+                let event = json!({
+                    "event": if why.is_none() { done } else { "refused" }, "id": id, "path": json_path(&path),
+                    "why": why.map(|why| why.word()), "text": why.map(ToString::to_string),
+                });
+                out.print(&format!("{event}\n"));
+            }
+            (Style::Text, None) => out.print(&format!("{done} {}\n", escaped(&path))),
+            (Style::Text, Some(why)) => {
+                say(&format!("dupes: {}: not {done}: {why}", escaped(&path)))
+            }
+        }
+    }
+    out.print(&match style {
+        Style::Json => {
+            format!("{}\n", json!({"event": "end", "id": id, done: good, "refused": bad}))
+        }
+        Style::Text if bad == 0 => format!("{done}: {good}\n"),
+        Style::Text => format!("{done}: {good}, not: {bad}\n"),
+    });
+    out.end(if bad == 0 { Exit::Complete } else { Exit::Unread })
+}
+
+/// All runs, or each file of one; and those of which nobody knows what they were.
+pub(super) fn log(
+    stories: &[Story],
+    unreadable: &[Unreadable],
+    one: Option<&str>,
+    style: Style,
+) -> Exit {
+    let exit = if unreadable.is_empty() { Exit::Complete } else { Exit::Unread };
+    if style == Style::Json {
+        let runs = stories.iter().map(|story| run_json(story, one.is_some()));
+        let others = unreadable
+            .iter()
+            .map(|other| json!({"id": other.id, "unreadable": other.why.to_string()}));
+        let runs: Vec<Value> = runs.chain(others).collect();
+        return worse(
+            exit,
+            super::super::print(format!("{}\n", json!({ "runs": runs })).as_bytes()),
+        );
+    }
+    let mut text = String::new();
+    for story in stories {
+        text += &line(story);
+        if one.is_some() {
+            let ground = story.ground();
+            for (deed, stage) in &story.deeds {
+                let path = ground.path(&deed.at);
+                text += &format!("  {:<12} {}", stage_word(*stage), escaped(&path));
+                if *stage == Stage::Left {
+                    text += &format!("  (see {})", escaped(&ground.path(&deed.aside)));
+                }
+                text += "\n";
+            }
+        }
+    }
+    for Unreadable { id, why } in unreadable {
+        text += &format!(
+            "{}  UNREADABLE: {}\n",
+            escaped(id.as_bytes()),
+            escaped(why.to_string().as_bytes())
+        );
+    }
+    if text.is_empty() {
+        say("dupes: nothing was ever done");
+    }
+    worse(exit, super::super::print(text.as_bytes()))
+}
+
+fn line(story: &Story) -> String {
+    let (days, seconds) = (story.when.div_euclid(86_400), story.when.rem_euclid(86_400));
+    let (year, month, day) = dates::of_days(days);
+    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
+    let mut text = format!(
+        "{}  {year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC  {}",
+        story.id, story.action
+    );
+    for (word, count) in counts(story) {
+        text += &format!("  {word} {count}");
+    }
+    if story.is_open() {
+        text += "  INTERRUPTED: dupes recover finish, or roll-back";
+    }
+    text + "\n"
+}
+
+fn run_json(story: &Story, with_files: bool) -> Value {
+    let counts: serde_json::Map<String, Value> =
+        counts(story).into_iter().map(|(word, count)| (word.into(), count.into())).collect();
+    let mut value = json!({
+        "id": story.id, "when": story.when, "action": story.action.name(),
+        "interrupted": story.is_open(), "files": counts,
+    });
+    if with_files {
+        let ground = story.ground();
+        let file = |(deed, stage): &(Deed, Stage)| {
+            json!({
+                "path": json_path(&ground.path(&deed.at)), "aside": json_path(&ground.path(&deed.aside)),
+                "keeper": json_path(&ground.path(&deed.keeper)), "stage": stage_word(*stage),
+                "size": deed.bytes(), "files": deed.tree.map(|tree| tree.files), "blake3": deed.digest.to_string(),
+            })
+        };
+        value["deeds"] = story.deeds.iter().map(file).collect();
+    }
+    value
+}
+
+/// Those that there are.
+fn counts(story: &Story) -> Vec<(&'static str, u64)> {
+    let words = ["done", "not done", "undone", "purged", "left aside", "interrupted"];
+    let count = |word: &'static str| (word, story.count(|stage| stage_word(stage) == word));
+    words.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
+}
+
+fn stage_word(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Done(_) => "done",
+        Stage::Back(_) => "not done",
+        Stage::Undone(_) => "undone",
+        Stage::Purged => "purged",
+        Stage::Left => "left aside",
+        Stage::Intended | Stage::Undoing(_) | Stage::Purging => "interrupted",
+    }
+}

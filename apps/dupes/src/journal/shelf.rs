@@ -1,0 +1,212 @@
+//! The folder that journals are kept in, and who may write there: one process at a time.
+
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, fsync, open};
+use rustix::io::Errno;
+
+use super::{Journal, Line, Story};
+use crate::act::deed::Action;
+use crate::store::lock::{Refusal, WriteLock};
+
+/// What the name of a journal ends with.
+const END: &str = ".journal";
+
+/// So often a name is tried.
+const MOST: u32 = 1_000;
+
+/// All journals. Whoever has it may read; to write takes [`Shelf::lock`].
+#[derive(Debug)]
+pub struct Shelf {
+    folder: PathBuf,
+}
+
+/// A journal that nobody acts by.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Of the run.
+    pub id: String,
+    /// It is damaged, of a newer version, or no file of ours.
+    pub why: io::Error,
+}
+
+/// Where they are if nobody says otherwise: beside the database. None: there is no home folder.
+pub fn usual_path() -> Option<PathBuf> {
+    Some(crate::store::usual_path()?.with_file_name("journal"))
+}
+
+impl Shelf {
+    /// Makes the folder if there is none: 0700, since journals tell the names of files.
+    pub fn open_or_make(folder: &Path) -> io::Result<Shelf> {
+        if fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink()) {
+            let shown = folder.display();
+            return Err(io::Error::other(format!(
+                "{shown} is a link, which leads elsewhere tomorrow: use --journal DIR with the folder itself"
+            )));
+        }
+        make(folder).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
+        })?;
+        Shelf::open(folder)
+    }
+
+    /// One that is there.
+    pub fn open(folder: &Path) -> io::Result<Shelf> {
+        let found = fs::metadata(folder)?;
+        if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            let shown = folder.display();
+            return Err(io::Error::other(format!(
+                "{shown} is not yours alone to write to: what a journal says is acted on. Use \
+                 --journal DIR, or chmod 700"
+            )));
+        }
+        Ok(Shelf { folder: folder.to_owned() })
+    }
+
+    /// The one process that acts. Who is refused is told who it is.
+    pub fn lock(&self, why: &str) -> io::Result<WriteLock> {
+        let path = self.folder.join("lock");
+        WriteLock::take(&path, why).map_err(|refusal| match refusal {
+            Refusal::Held(owner) => io::Error::other(format!(
+                "somebody else is acting ({}): one at a time",
+                owner.trim_end()
+            )),
+            Refusal::Failed(error) => {
+                io::Error::other(format!("{} can't be locked: {error}", path.display()))
+            }
+        })
+    }
+
+    /// All of them, in the order in which they were begun, those that say nothing left out; and those that can't be
+    /// read.
+    pub fn all(&self) -> io::Result<(Vec<Story>, Vec<Unreadable>)> {
+        let (mut stories, mut unreadable) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let Some(id) = path.to_str().and_then(|path| path.strip_suffix(END)) else { continue };
+            match Story::read(&path) {
+                Ok(story) => stories.extend(story.map(Story::as_mounted)),
+                Err(why) => {
+                    let id = Path::new(id).file_name().unwrap_or_default();
+                    unreadable.push(Unreadable { id: id.to_string_lossy().into_owned(), why });
+                }
+            }
+        }
+        // Those of before there was such a number are the oldest.
+        stories.sort_by_cached_key(|story| (story.order, story.when, story.id.clone()));
+        unreadable.sort_by(|one, other| one.id.cmp(&other.id));
+        Ok((stories, unreadable))
+    }
+
+    /// All of them, if all can be read.
+    pub fn stories(&self) -> io::Result<Vec<Story>> {
+        let (stories, unreadable) = self.all()?;
+        unreadable.into_iter().next().map_or(Ok(stories), |one| Err(one.why))
+    }
+
+    /// The one of this name, whatever the others are.
+    pub fn story(&self, id: &str) -> io::Result<Option<Story>> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if !id.bytes().all(is_name) || fs::symlink_metadata(self.path(id)).is_err() {
+            return Ok(None);
+        }
+        Ok(Story::read(&self.path(id))?.map(Story::as_mounted))
+    }
+
+    /// Begins one, durably. Only whoever holds the lock.
+    pub fn begin(&self, action: Action, when: i64) -> io::Result<Journal> {
+        let order = self.last_order()? + 1;
+        for _ in 0..MOST {
+            // Whoever has another folder of journals may begin one in this second, too: they are not to meet in a
+            // quarantine.
+            let id = format!("{}-{:06x}", stamp(when), RandomState::new().hash_one(0) >> 40);
+            let flags = OFlags::CREATE
+                | OFlags::EXCL
+                | OFlags::WRONLY
+                | OFlags::APPEND
+                | OFlags::NOFOLLOW
+                | OFlags::CLOEXEC;
+            match open(self.path(&id), flags, Mode::RUSR | Mode::WUSR) {
+                Err(Errno::EXIST) => {}
+                opened => {
+                    let file = File::from(opened?);
+                    let mut journal = Journal { file, id: id.clone(), pending: Vec::new() };
+                    journal.add(&Line::Begin { id, action, when, order });
+                    journal.sync()?;
+                    fsync(File::open(&self.folder)?)?;
+                    return Ok(journal);
+                }
+            }
+        }
+        Err(io::Error::other("no name for a journal is free"))
+    }
+
+    /// Of the run that was begun last, whatever the clock has said since.
+    fn last_order(&self) -> io::Result<u64> {
+        let mut last = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.to_str().is_some_and(|path| path.ends_with(END))
+                && let Ok(Some(order)) = Story::order_in(&path)
+            {
+                last = last.max(order);
+            }
+        }
+        Ok(last)
+    }
+
+    /// To go on with one. What a killed run has left of its last line goes.
+    pub fn resume(&self, id: &str) -> io::Result<Journal> {
+        let path = self.path(id);
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(open(&path, flags, Mode::empty())?);
+        let len = file.metadata()?.len();
+        let mut text = vec![0; usize::try_from(len).map_err(io::Error::other)?];
+        file.read_exact_at(&mut text, 0)?;
+        let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default();
+        if Line::from_text(last).is_none() {
+            if let Some(why) = Line::unknown(last) {
+                return Err(io::Error::other(format!(
+                    "the last line of {}: {why}",
+                    path.display()
+                )));
+            }
+            file.set_len(len - last.len() as u64)?;
+            file.sync_data()?;
+        }
+        Ok(Journal { file, id: id.to_owned(), pending: Vec::new() })
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}{END}"))
+    }
+}
+
+/// The folder and those above it, as far as they are not there: each durably.
+fn make(folder: &Path) -> io::Result<()> {
+    if fs::metadata(folder).is_ok_and(|found| found.is_dir()) {
+        return Ok(());
+    }
+    let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+    let above = above.unwrap_or(Path::new("."));
+    make(above)?;
+    match DirBuilder::new().mode(0o700).create(folder) {
+        // Somebody else has made it in between: he may not have come to this.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => {
+            Err(error)
+        }
+        _ => crate::act::sync_folder(&File::open(above)?.into()).map_err(io::Error::from),
+    }
+}
+
+/// Day and time, in UTC, so that names sort as their runs began.
+fn stamp(when: i64) -> String {
+    let (days, seconds) = (when.div_euclid(86_400), when.rem_euclid(86_400));
+    let (year, month, day) = crate::cli::dates::of_days(days);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}

@@ -1,0 +1,138 @@
+//! A plan as a file: an object a line. The first says what it is, the last that nothing is missing; those
+//! between are sets, and one that somebody has deleted is not carried out.
+//!
+//! ```text
+//! {"dupes-plan":1,"bases":[{"path":"/srv/ann","device":2049,"inode":131,"reference":false}]}
+//! {"keepers":[{"names":[{"base":0,"path":"a"}],"facts":{…},"frees":4096}],"victims":[…]}
+//! {"end":true}
+//! ```
+//!
+//! A member with a `tree` is a whole folder: `{"files":3,"bytes":7000,"stamp":"…"}`.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Write};
+
+use serde_json::{Value, json};
+
+use super::{Member, Plan, PlannedSet, Tree};
+use crate::journal::{
+    from_base, from_extent, from_facts, from_place, to_base, to_digest, to_extent, to_facts,
+    to_place,
+};
+
+/// What this program writes, and all that it understands.
+const VERSION: u64 = 1;
+
+/// Longer than the line of any set that fits into memory as a plan.
+const LONGEST: u64 = 1 << 30;
+
+/// All of it.
+pub fn write(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    let base = |(base, reference): &(_, bool)| {
+        let mut value = from_base(base);
+        value["reference"] = (*reference).into();
+        value
+    };
+    let bases: Vec<Value> = plan.bases.iter().map(base).collect();
+    writeln!(out, "{}", json!({"dupes-plan": VERSION, "bases": bases}))?;
+    for set in &plan.sets {
+        let members = |members: &[Member]| members.iter().map(from_member).collect::<Vec<_>>();
+        let (keepers, victims) = (members(&set.keepers), members(&set.victims));
+        writeln!(out, "{}", json!({"keepers": keepers, "victims": victims}))?;
+    }
+    writeln!(out, "{}", json!({"end": true}))
+}
+
+/// Whether it begins as one does, of whatever version.
+pub fn is_one(input: &mut dyn BufRead) -> io::Result<bool> {
+    let mut line = Vec::new();
+    // What is no text at all need not be read for that.
+    if input.fill_buf()?.first() != Some(&b'{') {
+        return Ok(false);
+    }
+    io::Read::take(input, LONGEST).read_until(b'\n', &mut line)?;
+    Ok(serde_json::from_slice(&line).is_ok_and(|value: Value| !value["dupes-plan"].is_null()))
+}
+
+/// Reads one that is whole, and sound.
+pub fn read(input: &mut dyn BufRead) -> io::Result<Plan> {
+    let mut lines = Lines { input, number: 0 };
+    let first = lines.next()?.ok_or_else(|| wrong(1, "it is empty"))?;
+    match first["dupes-plan"].as_u64() {
+        Some(VERSION) => {}
+        Some(other) => return Err(wrong(1, format!("its version is {other}, and not {VERSION}"))),
+        None => return Err(wrong(1, "this is no plan: dupes plan makes one")),
+    }
+    let base = |value: &Value| Some((to_base(value)?, value["reference"].as_bool()?));
+    let bases = first["bases"].as_array().and_then(|all| all.iter().map(base).collect());
+    let mut plan =
+        Plan { bases: bases.ok_or_else(|| wrong(1, "its bases make no sense"))?, sets: Vec::new() };
+    loop {
+        let Some(line) = lines.next()? else {
+            return Err(wrong(lines.number, "its end is missing: it was not written to the end"));
+        };
+        if line["end"] == true {
+            break;
+        }
+        let set = set_of(&line, plan.bases.len());
+        plan.sets.push(set.ok_or_else(|| wrong(lines.number, "this set makes no sense"))?);
+    }
+    if lines.next()?.is_some() {
+        return Err(wrong(lines.number, "there is something behind its end"));
+    }
+    plan.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+    Ok(plan)
+}
+
+struct Lines<'a> {
+    input: &'a mut dyn BufRead,
+    number: usize,
+}
+
+impl Lines<'_> {
+    fn next(&mut self) -> io::Result<Option<Value>> {
+        let mut line = Vec::new();
+        self.number += 1;
+        if io::Read::take(&mut *self.input, LONGEST).read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        serde_json::from_slice(&line)
+            .map(Some)
+            .map_err(|error| wrong(self.number, format!("it is not JSON: {error}")))
+    }
+}
+
+fn wrong(line: usize, what: impl Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("line {line} of the plan: {what}"))
+}
+
+fn from_member(member: &Member) -> Value {
+    let names: Vec<Value> = member.names.iter().map(from_place).collect();
+    let mut value =
+        json!({"names": names, "facts": from_facts(&member.facts), "frees": member.frees});
+    if let Some(Tree { extent, stamp }) = &member.tree {
+        value["tree"] = from_extent(extent);
+        value["tree"]["stamp"] = stamp.to_string().into();
+    }
+    value
+}
+
+fn set_of(value: &Value, bases: usize) -> Option<PlannedSet> {
+    let name = |value: &Value| to_place(value).filter(|place| place.root < bases);
+    let member = |value: &Value| {
+        Some(Member {
+            names: value["names"].as_array()?.iter().map(name).collect::<Option<_>>()?,
+            facts: to_facts(&value["facts"])?,
+            frees: value["frees"].as_u64()?,
+            tree: match &value["tree"] {
+                Value::Null => None,
+                tree => Some(Tree {
+                    extent: to_extent(tree)?,
+                    stamp: to_digest(tree["stamp"].as_str()?)?,
+                }),
+            },
+        })
+    };
+    let members = |value: &Value| value.as_array()?.iter().map(member).collect::<Option<Vec<_>>>();
+    Some(PlannedSet { keepers: members(&value["keepers"])?, victims: members(&value["victims"])? })
+}

@@ -1,0 +1,209 @@
+//! From sets that were found to a plan.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Stat, statat};
+
+use super::rules::{Candidate, Keep, choose};
+use super::trees::{self, Files};
+use super::{Member, Plan, PlannedSet, innermost};
+use crate::act::facts::Facts;
+use crate::act::ground::{Base, Place};
+use crate::act::why::Why;
+use crate::listing::{Entry, Set};
+use crate::options::Root;
+use crate::own::Own;
+use crate::sharing::Sharing;
+
+/// What goes as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grain {
+    /// A file.
+    #[default]
+    Files,
+    /// A folder, if another one has the same; else a file.
+    Folders,
+}
+
+/// Puts a plan together, set by set.
+#[derive(Debug)]
+pub struct Maker {
+    keep: Keep,
+    grain: Grain,
+    plan: Plan,
+    /// What neither stays for others nor goes.
+    own: Own,
+    /// What waits until all sets are known.
+    waiting: Vec<Files>,
+    /// Without links; None: it can't be looked at any more.
+    folders: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    sharing: Sharing,
+    devices: HashMap<u64, u16>,
+    /// What was listed and is not in the plan, with the reason.
+    left_out: Vec<(Vec<u8>, Why)>,
+}
+
+impl Maker {
+    /// For files below these. A file that was given stands for itself, in its folder.
+    pub fn new(roots: &[Root], keep: Keep, grain: Grain) -> Maker {
+        let bases = bases(roots);
+        let (waiting, folders, sharing, devices, left_out) = Default::default();
+        let plan = Plan { bases, sets: Vec::new() };
+        let own = Own::default();
+        Maker { keep, grain, plan, own, waiting, folders, sharing, devices, left_out }
+    }
+
+    /// These neither stay for others nor go.
+    pub fn sparing(self, own: Own) -> Maker {
+        Maker { own, ..self }
+    }
+
+    /// One more set, as it is listed.
+    pub fn add(&mut self, set: &Set) {
+        let mut found = Files::new();
+        for entry in &set.files {
+            if let Some(one) = self.member(set.size, entry) {
+                // One file that two entries lead to is one file.
+                match found.iter_mut().find(|(known, _)| known.facts.is_file(&one.0.facts)) {
+                    None => found.push(one),
+                    Some((known, candidate)) => {
+                        known.names.extend(one.0.names);
+                        known.frees = 0;
+                        candidate.paths.extend(one.1.paths);
+                        candidate.reference |= one.1.reference;
+                    }
+                }
+            }
+        }
+        match self.grain {
+            Grain::Files => self.decide(found),
+            Grain::Folders => self.waiting.push(found),
+        }
+    }
+
+    fn decide(&mut self, found: Files) {
+        let candidates: Vec<Candidate> = found.iter().map(|(_, one)| one.clone()).collect();
+        let stays = choose(&candidates, &self.keep);
+        let (mut keepers, mut victims) = (Vec::new(), Vec::new());
+        for ((member, _), stays) in found.into_iter().zip(stays) {
+            if stays { keepers.push(member) } else { victims.push(member) }
+        }
+        if !keepers.is_empty() && !victims.is_empty() {
+            self.plan.sets.push(PlannedSet { keepers, victims });
+        }
+    }
+
+    /// The plan, and what is not in it.
+    pub fn finish(mut self) -> (Plan, Vec<(Vec<u8>, Why)>) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        self.plan.sets.extend(trees::plan(&mut waiting, &self.plan.bases, &self.keep));
+        waiting.into_iter().for_each(|found| self.decide(found));
+        (self.plan, self.left_out)
+    }
+
+    fn member(&mut self, size: u64, entry: &Entry) -> Option<(Member, Candidate)> {
+        let mut seen: Option<Stat> = None;
+        let (mut names, mut paths) = (Vec::new(), Vec::new());
+        for path in &entry.paths {
+            match self.look(path, size, seen.as_ref()) {
+                Ok((place, stat, whole)) => {
+                    seen.get_or_insert(stat);
+                    names.push(place);
+                    paths.push(whole);
+                }
+                Err(why) => self.left_out.push((path.clone(), why)),
+            }
+        }
+        let stat = seen?;
+        let root = names[0].root;
+        let reference = entry.reference || names.iter().any(|name| self.plan.is_protected(name));
+        let has_others = stat.st_nlink as usize > names.len();
+        let frees = if has_others || reference {
+            0
+        } else {
+            let next = u16::try_from(self.devices.len()).unwrap_or(u16::MAX);
+            let device = *self.devices.entry(stat.st_dev).or_insert(next);
+            self.sharing.own(&paths[0], device, stat.st_blocks.cast_unsigned() * 512)
+        };
+        let facts = Facts::new(&stat);
+        let candidate = Candidate { paths, root, mtime: facts.mtime, reference };
+        Some((Member { names, facts, frees, tree: None }, candidate))
+    }
+
+    /// As it is now, if it is what was listed.
+    fn look(
+        &mut self,
+        path: &[u8],
+        size: u64,
+        other: Option<&Stat>,
+    ) -> Result<(Place, Stat, Vec<u8>), Why> {
+        let (place, whole) = self.place(path)?;
+        let stat = statat(CWD, OsStr::from_bytes(&whole), AtFlags::SYMLINK_NOFOLLOW);
+        let stat = stat.map_err(|error| match error {
+            rustix::io::Errno::NOENT => Why::Gone,
+            error => Why::Failed("look at it", error),
+        })?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Why::NotAFile);
+        }
+        if self.own.has(stat.st_dev, stat.st_ino) {
+            return Err(Why::Own);
+        }
+        let is_other = other.is_some_and(|other| !Facts::new(other).is_file(&Facts::new(&stat)));
+        if stat.st_size.cast_unsigned() != size || is_other {
+            return Err(Why::Changed);
+        }
+        Ok((place, stat, whole))
+    }
+
+    fn place(&mut self, path: &[u8]) -> Result<(Place, Vec<u8>), Why> {
+        let at = path.iter().rposition(|byte| *byte == b'/');
+        let (folder, name) = match at {
+            None => (&b"."[..], path),
+            Some(0) => (&b"/"[..], &path[1..]),
+            Some(at) => (&path[..at], &path[at + 1..]),
+        };
+        if !self.folders.contains_key(folder) {
+            let whole = std::fs::canonicalize(OsStr::from_bytes(folder)).ok();
+            let whole = whole.map(|whole| OsString::from(whole).into_vec());
+            self.folders.insert(folder.to_vec(), whole);
+        }
+        let mut whole = self.folders[folder].clone().ok_or(Why::Gone)?;
+        crate::folders::join(&mut whole, name);
+        let (_, place) = innermost(&self.plan.bases, &whole).ok_or(Why::FolderIsLink)?;
+        Ok((place, whole))
+    }
+}
+
+/// What a plan for files below these is about; true: nothing below is ever touched.
+pub fn bases(roots: &[Root]) -> Vec<(Base, bool)> {
+    let mut bases: Vec<(Base, bool)> = Vec::new();
+    for root in roots {
+        // What is not there has nothing in it.
+        let Ok(whole) = base_of(&root.path) else { continue };
+        match bases.iter_mut().find(|(base, _)| base.path == whole.path) {
+            // Two files of one folder, of which one is a reference: the other names decide.
+            Some((_, reference)) => *reference &= root.reference,
+            None => bases.push((whole, root.reference)),
+        }
+    }
+    bases
+}
+
+/// Without links. Of a file, its folder.
+fn base_of(path: &Path) -> io::Result<Base> {
+    let found = std::fs::symlink_metadata(path)?;
+    let whole = if found.is_file() {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.unwrap_or(Path::new(".")).canonicalize()?
+    } else {
+        path.canonicalize()?
+    };
+    let whole =
+        if whole.is_file() { whole.parent().unwrap_or(Path::new("/")).into() } else { whole };
+    Base::of(whole.into_os_string().into_vec())
+}

@@ -1,0 +1,180 @@
+//! What was cut off: it is said, finished or taken back as asked, and what is not asked for is left.
+
+mod support;
+
+#[path = "support/acts.rs"]
+mod acts;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+
+use acts::{Acts, Manifest};
+
+const FILES: usize = 150;
+
+fn many() -> Acts {
+    let acts = Acts::new();
+    for n in 0..FILES {
+        acts.write(&format!("{}/{n}", n % 7), "same");
+    }
+    acts
+}
+
+/// All but the times of folders: those are given back only where nobody was in between.
+fn files(acts: &Acts) -> Manifest {
+    let mut all = acts.manifest();
+    all.values_mut()
+        .filter(|item| item.mode & 0o170_000 == 0o040_000)
+        .for_each(|item| item.mtime = (0, 0));
+    all
+}
+
+/// Killed at the `when`-th call of its kind. None: there is no strace here.
+fn killed_at(acts: &Acts, call: &str, when: u32, words: &[&str]) -> Option<()> {
+    let mut all = vec!["-f", "-qq", "-o", "/dev/null"];
+    let (trace, inject) =
+        (format!("trace={call}"), format!("inject={call}:signal=KILL:when={when}"));
+    all.extend(["-e", &trace, "-e", &inject, env!("CARGO_BIN_EXE_dupes")]);
+    let mut command = acts.command(&[]);
+    let mut strace = std::process::Command::new("strace");
+    strace.args(all).args(words).arg("--no-config").current_dir(command.get_current_dir().unwrap());
+    strace.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(std::process::Stdio::null());
+    let Ok(output) = strace.output() else {
+        eprintln!("skipped: there is no strace");
+        return None;
+    };
+    let status = output.status;
+    let was_killed = status.signal() == Some(9) || status.code() == Some(137);
+    assert!(was_killed, "{status}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(())
+}
+
+const APPLY: [&str; 8] =
+    ["apply", "remove", "tree", "--execute", "--quarantine", "aside", "--threads", "1"];
+
+#[test]
+fn whatever_comes_next_says_that_one_was_interrupted() {
+    let acts = many();
+    let before = files(&acts);
+    let Some(()) = killed_at(&acts, "renameat2", 100, &APPLY) else { return };
+    for words in [&APPLY[..], &["undo"], &["purge-quarantine", "--yes"]] {
+        let (_, err) = acts.ends(words, 2);
+        assert!(err.contains("was interrupted") && err.contains("recover"), "{err}");
+    }
+    assert!(acts.runs(&["log"]).contains("INTERRUPTED"));
+    acts.runs(&["recover", "roll-back"]);
+    assert!(files(&acts) == before, "all of it is taken back");
+    acts.ends(&["recover", "finish"], 0);
+    assert!(files(&acts) == before, "a second time there is nothing to do");
+}
+
+#[test]
+fn a_roll_back_that_is_cut_off_is_rolled_back_by_the_next_one() {
+    for way in ["roll-back", "finish"] {
+        let acts = many();
+        let before = files(&acts);
+        let Some(()) = killed_at(&acts, "renameat2", 140, &APPLY) else { return };
+        // In the middle of the second of its batches.
+        killed_at(&acts, "renameat2", 100, &["recover", "roll-back"]).unwrap();
+        assert!(files(&acts) != before);
+        assert!(acts.runs(&["log"]).contains("INTERRUPTED"));
+        acts.runs(&["recover", way]);
+        assert!(files(&acts) == before, "{way}");
+        assert!(!acts.runs(&["log"]).contains("INTERRUPTED"));
+    }
+}
+
+/// One that is in the way of it is not finished instead.
+#[test]
+fn what_can_not_be_taken_back_now_is_not_finished_later() {
+    let acts = many();
+    let before = files(&acts);
+    let Some(()) = killed_at(&acts, "renameat2", 100, &APPLY) else { return };
+    // The folder of the run is not to be had for a while.
+    let run = fs::read_dir(acts.quarantine()).unwrap().next().unwrap().unwrap().path();
+    let away = acts.beside("away");
+    fs::rename(&run, &away).unwrap();
+    acts.ends(&["recover", "roll-back"], 3);
+    assert!(acts.runs(&["log"]).contains("INTERRUPTED"));
+    fs::rename(&away, &run).unwrap();
+    acts.runs(&["recover", "finish"]);
+    assert!(files(&acts) == before, "it is taken back, as was asked for first");
+}
+
+/// What nobody reads is taken back all the same.
+#[test]
+fn a_roll_back_whose_words_can_not_be_written_is_whole() {
+    let acts = many();
+    let before = files(&acts);
+    let Some(()) = killed_at(&acts, "renameat2", 140, &APPLY) else { return };
+    let mut command = acts.command(&["recover", "roll-back"]);
+    command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
+    support::in_time("recover", move || command.output().unwrap());
+    assert!(files(&acts) == before);
+}
+
+#[test]
+fn an_undo_that_was_cut_off_says_what_is_left() {
+    let acts = many();
+    let before = files(&acts);
+    acts.runs(&APPLY);
+    let Some(()) = killed_at(&acts, "renameat2", 10, &["undo"]) else { return };
+    let (_, err) = acts.ends(&["recover", "finish"], 0);
+    assert!(err.contains("dupes undo") && err.contains("goes on"), "{err}");
+    acts.runs(&["undo"]);
+    assert!(files(&acts) == before);
+}
+
+#[test]
+fn a_purge_that_was_cut_off_is_not_gone_on_with_unless_asked() {
+    let acts = many();
+    let before = files(&acts);
+    acts.runs(&APPLY);
+    // Before the first is unlinked.
+    let Some(()) = killed_at(&acts, "unlinkat", 1, &["purge-quarantine", "--yes"]) else { return };
+    acts.runs(&["recover", "roll-back"]);
+    let left = acts::manifest(&acts.quarantine()).into_values();
+    assert!(left.filter(|item| item.content == b"same").count() >= FILES - 2);
+    acts.runs(&["undo"]);
+    // The one whose call was killed may be gone: the kill comes when it returns.
+    let missing = before.len() - files(&acts).len();
+    assert!(missing <= 1, "{missing}");
+}
+
+/// One name of a file can be moved, for the other one there is no way: none is, and the journal can be read.
+#[test]
+fn a_file_of_which_one_name_can_not_be_moved_stays_with_all_of_them() {
+    let acts = Acts::with(&[("a", "same"), ("x/a", "same"), ("z", "same")]);
+    fs::create_dir(acts.path("y")).unwrap();
+    fs::hard_link(acts.path("x/a"), acts.path("y/b")).unwrap();
+    fs::create_dir(acts.beside("to")).unwrap();
+    fs::write(acts.beside("to/y"), "in the way").unwrap();
+    let words = ["apply", "move", "tree", "--to", "to", "--execute"];
+    let (out, err) = acts.ends(&words, 3);
+    assert!(
+        err.contains("x/a") && err.contains("y/b") && out.contains("moved 1 name,"),
+        "{out}{err}"
+    );
+    assert!(acts.has("x/a") && acts.has("y/b") && !acts.has("z"));
+    assert!(!acts.runs(&["log"]).contains("INTERRUPTED"));
+    acts.runs(&["undo"]);
+    assert!(acts.has("z"));
+}
+
+#[test]
+fn a_disk_that_does_not_come_back_can_be_given_up() {
+    let acts = many();
+    let Some(()) = killed_at(&acts, "renameat2", 100, &APPLY) else { return };
+    fs::rename(acts.tree(), acts.beside("elsewhere")).unwrap();
+    fs::create_dir(acts.tree()).unwrap();
+    let (_, err) = acts.ends(&["recover", "finish"], 3);
+    assert!(err.contains("is it mounted?"), "{err}");
+    acts.write("p", "new");
+    acts.write("q", "new");
+    assert_eq!(acts.apply(&["remove", "tree"]).0, 2, "still open");
+    acts.ends(&["recover", "give-up"], 3);
+    let log = acts.runs(&["log"]);
+    assert!(log.contains("left aside") && !log.contains("INTERRUPTED"), "{log}");
+    assert_eq!(acts.apply(&["remove", "tree"]).0, 0);
+}

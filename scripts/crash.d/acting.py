@@ -1,0 +1,317 @@
+"""Disturbs `dupes apply` in the middle of its work, and judges by what is on disk, with code of its own.
+
+A tree of 200 sets, with folders that are equal, and a plan for it. At each point the tree is made anew, the plan is
+carried out and killed, or has a call that fails; then `dupes recover` and the same command run, twice. What must hold:
+
+- at the moment of the crash: every content is there, what stays is as it was, what the plan does not name is
+  as it was, and with a link no path is missing (content lost);
+- at every second point, after `recover roll-back`: the tree is the one it was (not converged);
+- after recovering and running again: all is done as in a run that nobody disturbed (not converged);
+- once more: nothing changes (second rerun changed);
+- and undo: the tree is the one it was, but for what its documents say it can't give back (undo differs).
+
+The way back is disturbed as well: `undo`, `recover finish`, `recover roll-back` and `purge-quarantine`, each after a run
+that was whole or cut off; the same must hold of them.
+"""
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+
+ACTIONS = ["remove", "move", "hardlink", "symlink", "reflink"]
+# By what a plan is carried out, undone and written down.
+CHANGES = [
+    "renameat2", "linkat", "symlinkat", "unlinkat", "mkdirat", "mkdir", "write", "fsync", "fdatasync", "fchmod",
+    "utimensat", "ioctl", "flock",
+]
+READS = ["openat2", "openat", "open", "newfstatat", "fstat", "statx", "pread64", "read", "flistxattr", "fgetxattr"]
+ERRORS = [
+    "ENOSPC", "EDQUOT", "EROFS", "EPERM", "EACCES", "EIO", "EMFILE", "EXDEV", "EMLINK", "EINTR",
+]
+SETS = 200
+# The ways back, and what goes for good.
+BACK = [["undo"], ["recover", "finish"], ["recover", "roll-back"], ["purge-quarantine", "--yes"]]
+# Without --all: so many kills for each call, and one error.
+FEW = 3
+LIMIT = 120
+STRACE = ["strace", "-f", "-qq"]
+
+
+def campaign(program, folder, action, all_of_it):
+    score = Score(program, folder, action)
+    for call, times in score.times().items():
+        if call in CHANGES:
+            for when in points(times, times if all_of_it else FEW):
+                score.disturb(call, "signal=KILL", when)
+        for error in ERRORS if all_of_it else one_for(call):
+            for when in points(times, times if all_of_it else 1):
+                score.disturb(call, f"error={error}", when)
+    for back in BACK[: None if action == "remove" else -1]:
+        for call, times in score.times_back(back).items():
+            if call in CHANGES:
+                for when in points(times, times if all_of_it else 1):
+                    score.disturb_back(back, call, "signal=KILL", when)
+            for error in ERRORS if all_of_it else one_for(call):
+                for when in points(times, times if all_of_it else 1):
+                    score.disturb_back(back, call, f"error={error}", when)
+    lost, stuck, changed, undo = score.lost, score.stuck, score.changed, score.undo
+    print(f"points {score.points}, content lost {lost}, not converged {stuck}, second rerun changed {changed}, undo differs {undo}")
+    return 0 if score.points and not (lost or stuck or changed or undo or score.wrong) else 1
+
+
+def one_for(call):
+    """Of the errors: another one for each call."""
+    return [ERRORS[(CHANGES + READS).index(call) % len(ERRORS)]]
+
+
+def points(times, few):
+    """So many of them, from the middle of as many equal parts."""
+    return [1 + (2 * at + 1) * times // (2 * few) for at in range(few)] if times > few else list(range(1, times + 1))
+
+
+class Score:
+    def __init__(self, program, folder, action):
+        self.program, self.folder, self.action = program, folder, action
+        self.points = self.lost = self.stuck = self.changed = self.undo = self.wrong = 0
+        self.tree, self.data = folder / "tree", folder / "data"
+        self.master = folder / "master"
+        make(self.master)
+        self.renew()
+        self.before = manifest(self.tree)
+        self.keepers, self.victims = planned(self.folder / "plan", self.before)
+        run = self.run(self.apply())
+        if run.returncode not in ((0, 3) if action == "reflink" else (0,)):
+            raise SystemExit(f"crash: a run that nobody disturbed ended with {run.returncode}: {run.stderr}")
+        self.done = self.shape()
+
+    def renew(self):
+        """The tree as it was, and a plan for it: what a plan knows of files is not true of copies."""
+        for path in (self.tree, self.data, self.folder / "aside", self.folder / "moved"):
+            shutil.rmtree(path, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.master, self.tree], check=True)
+        (self.folder / "aside").mkdir()
+        (self.folder / "moved").mkdir()
+        # Links are made file by file.
+        whole = ["--folders"] if self.action in ("remove", "move") else []
+        made = self.run([self.program, "plan", "tree", "-o", "plan", *whole])
+        if made.returncode != 0:
+            raise SystemExit(f"crash: no plan: {made.stderr}")
+
+    def run(self, command):
+        env = {**os.environ, "XDG_DATA_HOME": str(self.data)}
+        return subprocess.run(
+            [*command, "--no-config"], cwd=self.folder, env=env, capture_output=True, text=True, timeout=LIMIT
+        )
+
+    def apply(self):
+        # One thread, so that calls come in the same order each time.
+        command = [self.program, "apply", self.action, "--plan", "plan", "--execute", "--threads", "1", "--progress", "never"]
+        more = {"remove": ["--quarantine", "aside"], "move": ["--to", "moved"]}
+        return command + more.get(self.action, [])
+
+    def times(self):
+        """How often a run makes each call, of those that it makes."""
+        self.renew()
+        return self.times_of(self.apply())
+
+    def times_of(self, command):
+        log = self.folder / "strace.log"
+        self.run([*STRACE, "-o", log, "-e", f"trace={','.join(CHANGES + READS)}", *command])
+        lines = [line.split(" ", 1)[-1].lstrip() for line in log.read_text(errors="replace").splitlines()]
+        counted = {call: sum(line.startswith(f"{call}(") for line in lines) for call in CHANGES + READS}
+        return {call: times for call, times in counted.items() if times}
+
+    def disturb(self, call, what, when):
+        self.renew()
+        log = self.folder / "strace.log"
+        trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={when}"]
+        ended = self.run([*trace, *self.apply()])
+        said = log.read_text(errors="replace")
+        if "(INJECTED)" not in said and "SIGKILL" not in said:
+            return
+        self.points += 1
+        at = f"{what} at {call} {when} of {self.action}"
+        if ended.returncode not in (0, 2, 3, -9, 137, 127):
+            self.wrong += 1
+            print(f"ENDED WITH {ended.returncode} after {at}: {ended.stderr}")
+        if problem := self.missing():
+            self.lost += 1
+            print(f"LOST after {at}: {problem}")
+        first = []
+        if self.points % 2 == 0:
+            first.append(self.run([self.program, "recover", "roll-back"]))
+            # What was done before the run that was cut off is for undo.
+            if self.is_open() or self.missing():
+                self.stuck += 1
+                print(f"NOT ROLLED BACK after {at}: {self.missing()}: {first[0].stderr[-300:]}")
+        first += [self.run([self.program, "recover", "finish"]), self.run(self.apply())]
+        if any(run.returncode not in (0, 3) for run in first):
+            self.wrong += 1
+            print(f"RECOVERED WITH {[run.returncode for run in first]} after {at}")
+        if problem := self.missing() or self.differs(self.done, self.shape()):
+            self.stuck += 1
+            print(f"NOT CONVERGED after {at}: {problem}: {[(run.returncode, run.stderr[-300:]) for run in first]}")
+        after = manifest(self.folder, but=("data", "strace.log", "plan"))
+        self.run([self.program, "recover", "finish"])
+        self.run(self.apply())
+        if problem := self.differs(after, manifest(self.folder, but=("data", "strace.log", "plan"))):
+            self.changed += 1
+            print(f"CHANGED after {at}: {problem}")
+        self.take_back(at)
+
+    def cut_off(self):
+        """In the middle of a batch, of which some is done and some is not."""
+        call = {"hardlink": "linkat", "symlink": "symlinkat", "reflink": "ioctl"}.get(self.action, "renameat2")
+        inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when=40"]
+        self.run([*STRACE, "-o", "/dev/null", *inject, *self.apply()])
+
+    def before_back(self, back):
+        self.renew()
+        if back[0] == "recover":
+            self.cut_off()
+        else:
+            self.run(self.apply())
+        return [self.program, *back]
+
+    def times_back(self, back):
+        return self.times_of(self.before_back(back))
+
+    def disturb_back(self, back, call, what, when):
+        command = self.before_back(back)
+        log = self.folder / "strace.log"
+        trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={when}"]
+        ended = self.run([*trace, *command])
+        said = log.read_text(errors="replace")
+        if "(INJECTED)" not in said and "SIGKILL" not in said:
+            return
+        self.points += 1
+        at = f"{what} at {call} {when} of {' '.join(back)} of {self.action}"
+        if ended.returncode not in (0, 2, 3, -9, 137, 127):
+            self.wrong += 1
+            print(f"ENDED WITH {ended.returncode} after {at}: {ended.stderr}")
+        if problem := self.missing():
+            self.lost += 1
+            print(f"LOST after {at}: {problem}")
+        # An undo that could not put a file back keeps it: asked again it can.
+        again = [self.run([self.program, "recover", "finish"]), self.run(command), self.run([self.program, "recover", "finish"])]
+        if self.is_open() or any(run.returncode not in (0, 2, 3) for run in again):
+            self.stuck += 1
+            print(f"STILL OPEN after {at}: {[(run.returncode, run.stderr[-300:]) for run in again]}")
+        if back[0] == "purge-quarantine":
+            left = manifest(self.folder / "aside").values()
+            if any(entry["sha"] for entry in left) or self.differs(self.done, self.shape()):
+                self.stuck += 1
+                print(f"NOT PURGED after {at}: {[(run.returncode, run.stderr[-300:]) for run in again]}")
+            return
+        self.take_back(at)
+
+    def is_open(self):
+        return any(run["interrupted"] for run in json.loads(self.run([self.program, "log", "--json"]).stdout)["runs"])
+
+    def take_back(self, at):
+        log = json.loads(self.run([self.program, "log", "--json"]).stdout)
+        for _ in log["runs"]:
+            self.run([self.program, "undo"])
+        if problem := self.differs(files(self.before), files(manifest(self.tree))):
+            self.undo += 1
+            print(f"UNDO DIFFERS after {at}: {problem}")
+
+    def missing(self):
+        """What is not there that has to be there at any moment; None: nothing."""
+        now = manifest(self.tree)
+        aside = {entry["sha"] for entry in manifest(self.folder, but=("tree", "master", "data", "plan", "strace.log")).values()}
+        here = aside | {entry["sha"] for entry in now.values()}
+        for path, entry in self.before.items():
+            if path in self.keepers or path not in self.victims and not entry["folder"]:
+                found = now.get(path)
+                if found is None or (found["sha"], found["mode"], found["mtime"]) != (entry["sha"], entry["mode"], entry["mtime"]):
+                    return f"{path} has to stay, and is {found}"
+            if entry["sha"] and entry["sha"] not in here:
+                return f"the content of {path} is nowhere"
+            if self.action.endswith("link") and path in self.victims and now.get(path, {}).get("sha") != entry["sha"]:
+                return f"{path} is missing, or has other bytes"
+        return None
+
+    def shape(self):
+        """What a tree is like when all is done: no temporary names, and each path with what it is."""
+        found = manifest(self.tree)
+        return {path: (entry["sha"], entry["link"], entry["same"]) for path, entry in found.items()}
+
+    @staticmethod
+    def differs(expected, found):
+        if expected == found:
+            return None
+        paths = sorted(path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path))
+        return f"{len(paths)} paths: {paths[0]}: {expected.get(paths[0])} is {found.get(paths[0])}"
+
+
+def make(tree):
+    """Sets of two to four; some files with two names, empty ones, ones that are alone."""
+    for n in range(SETS):
+        content = f"set {n} ".encode() * (1 + n * n % 700)
+        for copy in range(2 + n % 3):
+            folder = tree / f"in-{(n + copy) % 11}" / f"deep-{copy}"
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"file-{n}"
+            path.write_bytes(content)
+            os.chmod(path, 0o640)
+            os.utime(path, ns=(10**18 + n, 10**18 + n))
+            if n % 17 == 0 and copy == 1:
+                os.link(path, folder / f"further-{n}")
+        (tree / f"in-{n % 11}" / f"alone-{n}").write_bytes(f"alone {n}".encode())
+    # Folders that are equal, one of them within another one, and one that has more.
+    for top in ("whole", "wholly/again", "zoo"):
+        for n in range(4):
+            path = tree / top / f"part-{n % 2}" / f"page-{n}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(f"page {n} ".encode() * 500)
+            os.utime(path, ns=(10**18, 10**18))
+        (tree / top / "part-0" / "none").write_bytes(b"")
+    (tree / "zoo" / "more").write_bytes(b"more")
+    for folder, _, _ in os.walk(tree):
+        os.utime(folder, ns=(10**18, 10**18))
+
+
+def manifest(root, but=()):
+    """Of each path what is there, by code that has nothing to do with the program."""
+    found, first = {}, {}
+    for folder, folders, files in os.walk(root):
+        if pathlib.Path(folder) == pathlib.Path(root):
+            folders[:] = [name for name in folders if name not in but]
+            files = [name for name in files if name not in but]
+        folders.sort()  # whichever order the file system has them in: the first name of a file is the first
+        for name in sorted(folders + files):
+            path = os.path.join(folder, name)
+            about = os.lstat(path)
+            is_link = stat.S_ISLNK(about.st_mode)
+            sha = None
+            if stat.S_ISREG(about.st_mode) or is_link and os.path.isfile(path):
+                sha = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+            short = os.path.relpath(path, root)
+            is_folder = stat.S_ISDIR(about.st_mode)
+            found[short] = {
+                "sha": sha, "mode": about.st_mode, "owner": (about.st_uid, about.st_gid),
+                "mtime": None if is_link else about.st_mtime_ns,
+                "link": os.readlink(path) if is_link else None, "folder": is_folder,
+                "same": None if is_folder else first.setdefault((about.st_dev, about.st_ino), short),
+            }
+    return found
+
+
+def files(found):
+    """Of folders only that they are there: their times are given back only where nobody was in between."""
+    return {path: {**entry, "mtime": None} if entry["folder"] else entry for path, entry in found.items()}
+
+
+def planned(plan, before):
+    """Paths that stay and paths that go, with all that is in them."""
+    stay, go = set(), set()
+    for line in plan.read_text().splitlines()[1:-1]:
+        entry = json.loads(line)
+        for paths, members in ((stay, entry["keepers"]), (go, entry["victims"])):
+            for name in (name["path"] for member in members for name in member["names"]):
+                paths.update(path for path in before if path == name or path.startswith(name + "/"))
+    return {path for path in stay if not before[path]["folder"]}, go
