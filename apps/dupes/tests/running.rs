@@ -30,6 +30,9 @@ const FILES: usize = 600;
 /// Before each read of a file; of the database, too.
 const DELAY: &str = "inject=pread64:delay_enter=10ms";
 
+/// Between two looks.
+const A_MOMENT: Duration = Duration::from_millis(5);
+
 /// What is to happen to the first signal, once strace has gone.
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -66,7 +69,28 @@ impl Slow {
                 return status.code();
             }
             assert!(since.elapsed() < LIMIT, "it does not end");
-            thread::yield_now();
+            thread::park_timeout(A_MOMENT);
+        }
+    }
+
+    /// Waits until more than so many reads are done. By its board, and not by `status`: a process for each look
+    /// would slow down what it watches, and be late.
+    fn until_read(&self, bench: &Bench, more_than: u64) {
+        let board = bench.dir.path().join("data/dupes.db-lock");
+        let own = format!("process {}:", self.0.id());
+        let since = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&board).unwrap_or_default();
+            let mut lines = text.lines();
+            // Of one that was killed before, its board may still be there.
+            let progress = lines.next().filter(|note| note.starts_with(&own)).and(lines.next());
+            // In the middle of being written it is no object.
+            let object: Option<Value> = progress.and_then(|line| serde_json::from_str(line).ok());
+            if object.is_some_and(|it| it["progress"]["reads_done"].as_u64() > Some(more_than)) {
+                return;
+            }
+            assert!(since.elapsed() < LIMIT, "{text}");
+            thread::park_timeout(A_MOMENT);
         }
     }
 }
@@ -83,7 +107,7 @@ fn status(bench: &Bench) -> Output {
 }
 
 /// What `status` says as soon as more than so many reads are done.
-fn until_read(bench: &Bench, more_than: u64) -> Value {
+fn until_status_says(bench: &Bench, more_than: u64) -> Value {
     let since = Instant::now();
     loop {
         let output = status(bench);
@@ -115,7 +139,7 @@ fn status_shows_a_scan_that_runs_and_one_that_was_killed() {
     }
     let bench = bench();
     let mut slow = Slow::start(&bench, &[], Stdio::inherit());
-    let first = until_read(&bench, 0);
+    let first = until_status_says(&bench, 0);
     let running = &first["running"];
     let owner = running["owner"].as_str().unwrap();
     assert_eq!(owner, format!("process {}: scan all", slow.0.id()));
@@ -131,7 +155,7 @@ fn status_shows_a_scan_that_runs_and_one_that_was_killed() {
     assert_eq!(first["scans"][0]["state"], "active");
     // It goes on.
     let done = progress["reads_done"].as_u64().unwrap();
-    let second = until_read(&bench, done);
+    let second = until_status_says(&bench, done);
     assert!(second["running"]["progress"]["elapsed_ms"].as_u64() > progress["elapsed_ms"].as_u64());
     let text = String::from_utf8(bench.dupes(&["status"]).stdout).unwrap();
     for part in
@@ -169,7 +193,7 @@ fn a_scan_that_is_stopped_is_seen_to_say_nothing() {
     }
     let bench = bench();
     let slow = Slow::start(&bench, &[], Stdio::inherit());
-    until_read(&bench, 0);
+    slow.until_read(&bench, 0);
     slow.signal(Signal::STOP);
     let since = Instant::now();
     loop {
@@ -190,7 +214,7 @@ fn ctrl_c_keeps_what_was_found_and_the_next_scan_goes_on() {
     let bench = bench();
     until_nothing_is_racy(&bench);
     let mut slow = Slow::start(&bench, &[], Stdio::piped());
-    until_read(&bench, 60);
+    slow.until_read(&bench, 60);
     let since = Instant::now();
     slow.signal(Signal::INT);
     assert_eq!(slow.end(), Some(130));
@@ -228,7 +252,7 @@ fn ctrl_c_among_files_of_other_roots_keeps_what_was_read() {
     assert_eq!(bench.dupes(&["scan", other.to_str().unwrap()]).status.code(), Some(0));
     for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
         let mut slow = Slow::start(&bench, &[], Stdio::inherit());
-        until_read(&bench, if signal == Signal::INT { FILES as u64 + 60 } else { 20 });
+        slow.until_read(&bench, if signal == Signal::INT { FILES as u64 + 60 } else { 20 });
         let since = Instant::now();
         slow.signal(signal);
         assert_eq!(slow.end(), code);
@@ -249,7 +273,7 @@ fn a_second_ctrl_c_ends_it_at_once_and_hurts_nothing() {
     }
     let bench = bench();
     let mut slow = Slow::start(&bench, &[], Stdio::inherit());
-    until_read(&bench, 10);
+    slow.until_read(&bench, 10);
     let since = Instant::now();
     slow.signal(Signal::INT);
     slow.signal(Signal::INT);
@@ -281,7 +305,7 @@ fn a_restart_that_is_cut_off_throws_no_hash_away() {
         [(Signal::INT, Some(130), 20), (Signal::KILL, None, 20), (Signal::KILL, None, 300)]
     {
         let mut slow = Slow::start(&bench, &["--restart"], Stdio::inherit());
-        until_read(&bench, reads);
+        slow.until_read(&bench, reads);
         slow.signal(signal);
         assert_eq!(slow.end(), code);
         assert_eq!(hashes(&bench), all, "after {signal:?} at {reads} reads");
@@ -307,7 +331,7 @@ fn what_was_on_another_device_is_never_taken_for_what_is_there() {
     Connection::open(bench.database()).unwrap().execute_batch(elsewhere).unwrap();
     for reads in [100, 200] {
         let mut slow = Slow::start(&bench, &[], Stdio::inherit());
-        until_read(&bench, reads);
+        slow.until_read(&bench, reads);
         slow.signal(Signal::KILL);
         assert_eq!(slow.end(), None);
     }
@@ -328,7 +352,7 @@ fn its_progress_is_shown_to_machines() {
         (first, lines)
     });
     assert_eq!(first.unwrap()["done"], false);
-    until_read(&bench, 10);
+    slow.until_read(&bench, 10);
     slow.signal(Signal::INT);
     assert_eq!(slow.end(), Some(130));
     let rest: Vec<Value> = in_time("the rest", move || {
@@ -373,7 +397,7 @@ fn its_metrics_are_served() {
             )
         })
     });
-    until_read(&bench, 0);
+    slow.until_read(&bench, 0);
     let mut stream = TcpStream::connect(address.unwrap()).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
