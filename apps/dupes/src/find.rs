@@ -471,33 +471,30 @@ impl Run {
         let begun = reader.gauge.begin();
         let mut finder = Finder::new(&self.folders, self.options.filter.follow);
         let algorithm = self.options.hash.unwrap_or_default();
-        let (mut samples, mut bytes) = (Vec::new(), 0);
         let mut hashed = Vec::with_capacity(batch.len());
-        let (mut unread, mut done) = (Vec::new(), 0);
+        let (mut samples, mut unread) = (Vec::new(), Vec::new());
         for file in batch {
             if self.live.stop.is_asked() {
                 break;
             }
-            done += 1;
             let target = finder.target(*file);
             let size = target.seen.size;
-            let end = if size <= WHOLE {
+            let (end, bytes) = if size <= WHOLE {
                 let digest = target.whole(|bytes| algorithm.digest(bytes));
-                digest.inspect(|_| bytes += size).map(|digest| hashed.push((digest, *file)))
+                (digest.map(|digest| hashed.push((digest, *file))), size)
             } else {
                 let sample = target.samples(|bytes| self.splitter.value(bytes));
-                sample
-                    .inspect(|_| bytes += SAMPLED)
-                    .map(|sample| samples.push(((size, sample), *file)))
+                (sample.map(|sample| samples.push(((size, sample), *file))), SAMPLED)
             };
-            if let Err(why) = end {
-                unread.push((*file, why));
+            // One by one: with a slow disk a batch takes seconds, and somebody watches.
+            Tally::add(&self.live.tally.reads_done, 1);
+            match end {
+                Ok(()) => Tally::add(&self.live.tally.read_bytes_done, bytes),
+                Err(why) => unread.push((*file, why)),
             }
         }
         // From here on it waits for others, not for the disk.
         reader.gauge.end(&reader.pool, begun);
-        Tally::add(&self.live.tally.reads_done, done);
-        Tally::add(&self.live.tally.read_bytes_done, bytes);
         unread.iter().for_each(|(file, why)| self.unread(*file, *why));
         match &self.memory {
             None => self.contents.add(hashed),
