@@ -12,9 +12,14 @@ carried out and killed, or has a call that fails; then `dupes recover` and the s
 
 The way back is disturbed as well: `undo`, `recover finish`, `recover roll-back` and `purge-quarantine`, each after a run
 that was whole or cut off; the same must hold of them.
+
+With --all it is killed before each call that changes something (before a sync, at a few: what it has written is not lost
+by that), and each call fails with each error: every sixteenth in one run, and all others in fifteen more. A point is a
+call that failed, or before which it was killed.
 """
 import hashlib
 import json
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -27,6 +32,8 @@ CHANGES = [
     "renameat2", "linkat", "symlinkat", "unlinkat", "mkdirat", "mkdir", "write", "fsync", "fdatasync", "fchmod",
     "utimensat", "ioctl", "flock",
 ]
+# What these change is not for a kill to show: the system is still there.
+SYNCS = ["fsync", "fdatasync", "flock"]
 READS = ["openat2", "openat", "open", "newfstatat", "fstat", "statx", "pread64", "read", "flistxattr", "fgetxattr"]
 ERRORS = [
     "ENOSPC", "EDQUOT", "EROFS", "EPERM", "EACCES", "EIO", "EMFILE", "EXDEV", "EMLINK", "EINTR",
@@ -37,34 +44,57 @@ BACK = [["undo"], ["recover", "finish"], ["recover", "roll-back"], ["purge-quara
 # Without --all: so many kills for each call, and one error.
 FEW = 3
 LIMIT = 120
-STRACE = ["strace", "-f", "-qq"]
+STRACE = ["strace", "-f", "--seccomp-bpf", "-qq"]
+# With --all each call fails with each error: about so many in one run, the next ones in the next run.
+AT_ONCE = 130
 
 
 def campaign(program, folder, action, all_of_it):
-    score = Score(program, folder, action)
-    for call, times in score.times().items():
-        if call in CHANGES:
-            for when in points(times, times if all_of_it else FEW):
-                score.disturb(call, "signal=KILL", when)
-        for error in ERRORS if all_of_it else one_for(call):
-            for when in points(times, times if all_of_it else 1):
-                score.disturb(call, f"error={error}", when)
-    for back in BACK[: None if action == "remove" else -1]:
-        for call, times in score.times_back(back).items():
+    first = Score(program, folder / "first", action)
+    tasks = []
+    for back in [None, *BACK[: None if action == "remove" else -1]]:
+        for call, times in first.times(back).items():
+            some = points(times, 1 if back else FEW)
             if call in CHANGES:
-                for when in points(times, times if all_of_it else 1):
-                    score.disturb_back(back, call, "signal=KILL", when)
-            for error in ERRORS if all_of_it else one_for(call):
-                for when in points(times, times if all_of_it else 1):
-                    score.disturb_back(back, call, f"error={error}", when)
-    lost, stuck, changed, undo = score.lost, score.stuck, score.changed, score.undo
-    print(f"points {score.points}, content lost {lost}, not converged {stuck}, second rerun changed {changed}, undo differs {undo}")
-    return 0 if score.points and not (lost or stuck or changed or undo or score.wrong) else 1
+                each = range(1, times + 1) if all_of_it and call not in SYNCS else some
+                tasks += [(back, call, "signal=KILL", when, 0) for when in each]
+            if not all_of_it:
+                tasks += [(back, call, f"error={error_for(call)}", when, 0) for when in points(times, 1)]
+            elif call == "write":
+                # Each of the journal ends the run, whatever the error.
+                tasks += [(back, call, f"error={error_for(call, when)}", when, 0) for when in range(1, times + 1)]
+            else:
+                step = -(-times // AT_ONCE)
+                tasks += [(back, call, f"error={error}", 1 + at, step) for error in ERRORS for at in range(step)]
+    # Each has a tree of its own; a kill waits for nobody.
+    with multiprocessing.Pool(initializer=begin, initargs=(program, folder, action)) as pool:
+        counts = pool.imap_unordered(work, tasks)
+        runs, calls, lost, stuck, changed, undo, wrong = map(sum, zip(*counts))
+    print(
+        f"points {calls}, content lost {lost}, not converged {stuck}, second rerun changed {changed}, "
+        f"undo differs {undo} ({runs} runs)"
+    )
+    return 0 if runs and not (lost or stuck or changed or undo or wrong) else 1
 
 
-def one_for(call):
+def begin(program, folder, action):
+    global score
+    score = Score(program, folder / str(os.getpid()), action)
+
+
+def work(task):
+    """What came of one task, as counts."""
+    back, call, what, when, step = task
+    score.clear()
+    # A run that ends at a call that fails has not come to the next one.
+    while (cut_off_after := score.disturb(back, call, what, when, step)) and step:
+        when += cut_off_after * step
+    return score.counts()
+
+
+def error_for(call, turn=0):
     """Of the errors: another one for each call."""
-    return [ERRORS[(CHANGES + READS).index(call) % len(ERRORS)]]
+    return ERRORS[((CHANGES + READS).index(call) + turn) % len(ERRORS)]
 
 
 def points(times, few):
@@ -75,7 +105,8 @@ def points(times, few):
 class Score:
     def __init__(self, program, folder, action):
         self.program, self.folder, self.action = program, folder, action
-        self.points = self.lost = self.stuck = self.changed = self.undo = self.wrong = 0
+        folder.mkdir()
+        self.clear()
         self.tree, self.data = folder / "tree", folder / "data"
         self.master = folder / "master"
         make(self.master)
@@ -112,36 +143,58 @@ class Score:
         more = {"remove": ["--quarantine", "aside"], "move": ["--to", "moved"]}
         return command + more.get(self.action, [])
 
-    def times(self):
-        """How often a run makes each call, of those that it makes."""
-        self.renew()
-        return self.times_of(self.apply())
+    def clear(self):
+        self.runs = self.calls = self.lost = self.stuck = self.changed = self.undo = self.wrong = 0
 
-    def times_of(self, command):
+    def counts(self):
+        return self.runs, self.calls, self.lost, self.stuck, self.changed, self.undo, self.wrong
+
+    def times(self, back):
+        """How often a run makes each call, of those that it makes."""
+        command = self.ready(back)
         log = self.folder / "strace.log"
         self.run([*STRACE, "-o", log, "-e", f"trace={','.join(CHANGES + READS)}", *command])
         lines = [line.split(" ", 1)[-1].lstrip() for line in log.read_text(errors="replace").splitlines()]
         counted = {call: sum(line.startswith(f"{call}(") for line in lines) for call in CHANGES + READS}
         return {call: times for call, times in counted.items() if times}
 
-    def disturb(self, call, what, when):
+    def ready(self, back):
+        """The command that is to be disturbed, with all that it takes: an action, or a way back from one."""
         self.renew()
+        if back is None:
+            return self.apply()
+        if back[0] == "recover":
+            self.cut_off()
+        else:
+            self.run(self.apply())
+        return [self.program, *back]
+
+    def disturb(self, back, call, what, when, step):
+        """At that call, and with a step at each so many after it. If that has ended the run: after how many of them."""
+        command = self.ready(back)
         log = self.folder / "strace.log"
-        trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={when}"]
-        ended = self.run([*trace, *self.apply()])
+        at = f"{when}+{step}" if step else when
+        trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={at}"]
+        ended = self.run([*trace, *command])
         said = log.read_text(errors="replace")
-        if "(INJECTED)" not in said and "SIGKILL" not in said:
-            return
-        self.points += 1
-        at = f"{what} at {call} {when} of {self.action}"
+        failed = said.count("(INJECTED)") or "SIGKILL" in said
+        if not failed:
+            return 0
+        self.runs += 1
+        self.calls += failed
+        at = f"{what} at {call} {at} of {' '.join(back or ['apply'])} of {self.action}"
         if ended.returncode not in (0, 2, 3, -9, 137, 127):
             self.wrong += 1
             print(f"ENDED WITH {ended.returncode} after {at}: {ended.stderr}")
         if problem := self.missing():
             self.lost += 1
             print(f"LOST after {at}: {problem}")
+        self.go_back_on(command, at) if back else self.go_on(at)
+        return failed
+
+    def go_on(self, at):
         first = []
-        if self.points % 2 == 0:
+        if self.runs % 2 == 0:
             first.append(self.run([self.program, "recover", "roll-back"]))
             # What was done before the run that was cut off is for undo.
             if self.is_open() or self.missing():
@@ -168,39 +221,13 @@ class Score:
         inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when=40"]
         self.run([*STRACE, "-o", "/dev/null", *inject, *self.apply()])
 
-    def before_back(self, back):
-        self.renew()
-        if back[0] == "recover":
-            self.cut_off()
-        else:
-            self.run(self.apply())
-        return [self.program, *back]
-
-    def times_back(self, back):
-        return self.times_of(self.before_back(back))
-
-    def disturb_back(self, back, call, what, when):
-        command = self.before_back(back)
-        log = self.folder / "strace.log"
-        trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={when}"]
-        ended = self.run([*trace, *command])
-        said = log.read_text(errors="replace")
-        if "(INJECTED)" not in said and "SIGKILL" not in said:
-            return
-        self.points += 1
-        at = f"{what} at {call} {when} of {' '.join(back)} of {self.action}"
-        if ended.returncode not in (0, 2, 3, -9, 137, 127):
-            self.wrong += 1
-            print(f"ENDED WITH {ended.returncode} after {at}: {ended.stderr}")
-        if problem := self.missing():
-            self.lost += 1
-            print(f"LOST after {at}: {problem}")
+    def go_back_on(self, command, at):
         # An undo that could not put a file back keeps it: asked again it can.
         again = [self.run([self.program, "recover", "finish"]), self.run(command), self.run([self.program, "recover", "finish"])]
         if self.is_open() or any(run.returncode not in (0, 2, 3) for run in again):
             self.stuck += 1
             print(f"STILL OPEN after {at}: {[(run.returncode, run.stderr[-300:]) for run in again]}")
-        if back[0] == "purge-quarantine":
+        if "purge-quarantine" in command:
             left = manifest(self.folder / "aside").values()
             if any(entry["sha"] for entry in left) or self.differs(self.done, self.shape()):
                 self.stuck += 1
@@ -278,25 +305,26 @@ def make(tree):
 def manifest(root, but=()):
     """Of each path what is there, by code that has nothing to do with the program."""
     found, first = {}, {}
-    for folder, folders, files in os.walk(root):
-        if pathlib.Path(folder) == pathlib.Path(root):
-            folders[:] = [name for name in folders if name not in but]
-            files = [name for name in files if name not in but]
-        folders.sort()  # whichever order the file system has them in: the first name of a file is the first
-        for name in sorted(folders + files):
-            path = os.path.join(folder, name)
-            about = os.lstat(path)
-            is_link = stat.S_ISLNK(about.st_mode)
+    folders = [(str(root), "", but)]
+    while folders:
+        folder, short, without = folders.pop()
+        # Whichever order the file system has them in: the first name of a file is the first.
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            if entry.name in without:
+                continue
+            about, name = entry.stat(follow_symlinks=False), short + entry.name
+            is_link, is_folder = entry.is_symlink(), entry.is_dir(follow_symlinks=False)
             sha = None
-            if stat.S_ISREG(about.st_mode) or is_link and os.path.isfile(path):
-                sha = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
-            short = os.path.relpath(path, root)
-            is_folder = stat.S_ISDIR(about.st_mode)
-            found[short] = {
+            if entry.is_file():
+                with open(entry.path, "rb") as file:
+                    sha = hashlib.sha256(file.read()).hexdigest()
+            if is_folder:
+                folders.append((entry.path, f"{name}/", ()))
+            found[name] = {
                 "sha": sha, "mode": about.st_mode, "owner": (about.st_uid, about.st_gid),
                 "mtime": None if is_link else about.st_mtime_ns,
-                "link": os.readlink(path) if is_link else None, "folder": is_folder,
-                "same": None if is_folder else first.setdefault((about.st_dev, about.st_ino), short),
+                "link": os.readlink(entry.path) if is_link else None, "folder": is_folder,
+                "same": None if is_folder else first.setdefault((about.st_dev, about.st_ino), name),
             }
     return found
 

@@ -259,7 +259,7 @@ fn opened(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The time of a folder that nobody asks for.
+/// The time of a folder that nobody asks for, or of a file that nobody could look at.
 pub const NO_TIME: Time = (0, 0);
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod support;
 mod acts;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ impl Scene {
     }
 
     /// In which strace does that, and how often the call was made.
-    fn disturbed(&self, call: &str, what: &str, when: usize) -> (Output, usize) {
+    fn disturbed(&self, call: &str, what: &str, when: impl Display) -> (Output, usize) {
         let log = self.acts.beside("log");
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o"]).arg(&log);
@@ -186,6 +187,38 @@ fn fails_at_each_call(action: &'static str) {
     }
     assert!(turn > 20, "{turn}");
     eprintln!("{action}: {turn} errors");
+}
+
+/// What fails once may fail again on the way back, or when it is looked at after that.
+fn fails_again_and_again(action: &'static str) {
+    if !can_inject() {
+        return;
+    }
+    let calls =
+        if all() { [&CHANGES[..], &LOOKS[..]].concat() } else { vec!["renameat2", "openat2"] };
+    for call in calls {
+        for step in 1..=6 {
+            for when in 1..=step {
+                let scene = Scene::new(action);
+                let before = scene.files(&scene.acts.tree());
+                let at = format!("{when}+{step}");
+                let (output, _) = scene.disturbed(call, "error=EIO", &at);
+                let what = format!("{action}, EIO of {call} {at}: {output:?}");
+                scene.nothing_is_lost(&what);
+                scene.goes_on(&before, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn remove_of_which_calls_fail_again_and_again_loses_nothing_and_goes_on() {
+    fails_again_and_again("remove");
+}
+
+#[test]
+fn hardlink_of_which_calls_fail_again_and_again_loses_nothing_and_goes_on() {
+    fails_again_and_again("hardlink");
 }
 
 #[test]
