@@ -14,8 +14,8 @@ The way back is disturbed as well: `undo`, `recover finish`, `recover roll-back`
 that was whole or cut off; the same must hold of them.
 
 With --all it is killed before each call that changes something (before a sync, at a few: what it has written is not lost
-by that), and each call fails with each error: every sixteenth in one run, and all others in fifteen more. A point is a
-call that failed, or before which it was killed.
+by that), and each call fails with each error, every so-manieth in one run and the others in as many more; a write of the
+journal, which ends the run, by itself and with one of them. A point is a call that failed, or before which it was killed.
 """
 import hashlib
 import json
@@ -38,6 +38,7 @@ READS = ["openat2", "openat", "open", "newfstatat", "fstat", "statx", "pread64",
 ERRORS = [
     "ENOSPC", "EDQUOT", "EROFS", "EPERM", "EACCES", "EIO", "EMFILE", "EXDEV", "EMLINK", "EINTR",
 ]
+KILL, KILLED = "SIGKILL", 137
 SETS = 200
 # The ways back, and what goes for good.
 BACK = [["undo"], ["recover", "finish"], ["recover", "roll-back"], ["purge-quarantine", "--yes"]]
@@ -45,29 +46,30 @@ BACK = [["undo"], ["recover", "finish"], ["recover", "roll-back"], ["purge-quara
 FEW = 3
 LIMIT = 120
 STRACE = ["strace", "-f", "--seccomp-bpf", "-qq"]
-# With --all each call fails with each error: about so many in one run, the next ones in the next run.
-AT_ONCE = 130
+# With --all each call fails with each error: about so many in one run, but no more than every fourth; the next ones
+# in the next run.
+AT_ONCE, APART = 400, 4
 
 
-def campaign(program, folder, action, all_of_it):
-    first = Score(program, folder / "first", action)
+def campaign(program, killer, folder, action, all_of_it):
+    first = Score(program, killer, folder / "first", action)
     tasks = []
     for back in [None, *BACK[: None if action == "remove" else -1]]:
         for call, times in first.times(back).items():
             some = points(times, 1 if back else FEW)
             if call in CHANGES:
                 each = range(1, times + 1) if all_of_it and call not in SYNCS else some
-                tasks += [(back, call, "signal=KILL", when, 0) for when in each]
+                tasks += [(back, call, KILL, when, 0) for when in each]
             if not all_of_it:
                 tasks += [(back, call, f"error={error_for(call)}", when, 0) for when in points(times, 1)]
             elif call == "write":
                 # Each of the journal ends the run, whatever the error.
                 tasks += [(back, call, f"error={error_for(call, when)}", when, 0) for when in range(1, times + 1)]
             else:
-                step = -(-times // AT_ONCE)
+                step = min(times, max(APART, -(-times // AT_ONCE)))
                 tasks += [(back, call, f"error={error}", 1 + at, step) for error in ERRORS for at in range(step)]
     # Each has a tree of its own; a kill waits for nobody.
-    with multiprocessing.Pool(initializer=begin, initargs=(program, folder, action)) as pool:
+    with multiprocessing.Pool(initializer=begin, initargs=(program, killer, folder, action)) as pool:
         counts = pool.imap_unordered(work, tasks)
         runs, calls, lost, stuck, changed, undo, wrong = map(sum, zip(*counts))
     print(
@@ -77,9 +79,9 @@ def campaign(program, folder, action, all_of_it):
     return 0 if runs and not (lost or stuck or changed or undo or wrong) else 1
 
 
-def begin(program, folder, action):
+def begin(program, killer, folder, action):
     global score
-    score = Score(program, folder / str(os.getpid()), action)
+    score = Score(program, killer, folder / str(os.getpid()), action)
 
 
 def work(task):
@@ -103,8 +105,8 @@ def points(times, few):
 
 
 class Score:
-    def __init__(self, program, folder, action):
-        self.program, self.folder, self.action = program, folder, action
+    def __init__(self, program, killer, folder, action):
+        self.program, self.killer, self.folder, self.action = program, killer, folder, action
         folder.mkdir()
         self.clear()
         self.tree, self.data = folder / "tree", folder / "data"
@@ -174,16 +176,23 @@ class Score:
         command = self.ready(back)
         log = self.folder / "strace.log"
         at = f"{when}+{step}" if step else when
-        trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={at}"]
-        ended = self.run([*trace, *command])
-        said = log.read_text(errors="replace")
-        failed = said.count("(INJECTED)") or "SIGKILL" in said
+        if what == KILL:
+            ended = self.run([self.killer, call, str(when), *command])
+            failed = ended.returncode == KILLED
+        else:
+            trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={at}"]
+            ended = self.run([*trace, *command])
+            failed = log.read_text(errors="replace").count("(INJECTED)")
+        at = f"{what} at {call} {at} of {' '.join(back or ['apply'])} of {self.action}"
         if not failed:
+            # Of a run that calls go on failing in, others may not have come so far.
+            self.wrong += not step
+            if not step:
+                print(f"NOT DISTURBED by {at}: {ended.returncode}: {ended.stderr}")
             return 0
         self.runs += 1
         self.calls += failed
-        at = f"{what} at {call} {at} of {' '.join(back or ['apply'])} of {self.action}"
-        if ended.returncode not in (0, 2, 3, -9, 137, 127):
+        if ended.returncode not in (0, 2, 3, KILLED, 127):
             self.wrong += 1
             print(f"ENDED WITH {ended.returncode} after {at}: {ended.stderr}")
         if problem := self.missing():
@@ -218,8 +227,9 @@ class Score:
     def cut_off(self):
         """In the middle of a batch, of which some is done and some is not."""
         call = {"hardlink": "linkat", "symlink": "symlinkat", "reflink": "ioctl"}.get(self.action, "renameat2")
-        inject = ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when=40"]
-        self.run([*STRACE, "-o", "/dev/null", *inject, *self.apply()])
+        ended = self.run([self.killer, call, "40", *self.apply()])
+        if ended.returncode != KILLED:
+            raise SystemExit(f"crash: a run that was to be killed ended with {ended.returncode}: {ended.stderr}")
 
     def go_back_on(self, command, at):
         # An undo that could not put a file back keeps it: asked again it can.
@@ -263,9 +273,16 @@ class Score:
         return None
 
     def shape(self):
-        """What a tree is like when all is done: no temporary names, and each path with what it is."""
+        """What a tree is like when all is done: no temporary names, and each path with what it is. A link is the file
+        that it leads to, by whichever of its names."""
         found = manifest(self.tree)
-        return {path: (entry["sha"], entry["link"], entry["same"]) for path, entry in found.items()}
+        top = f"{self.tree}/"
+
+        def led_to(entry):
+            target = found.get((entry["link"] or "").removeprefix(top))
+            return target["same"] if target else entry["link"]
+
+        return {path: (entry["sha"], led_to(entry), entry["same"]) for path, entry in found.items()}
 
     @staticmethod
     def differs(expected, found):
@@ -276,10 +293,10 @@ class Score:
 
 
 def make(tree):
-    """Sets of two to four; some files with two names, empty ones, ones that are alone."""
+    """Sets of two, some of three and four; some files with two names, empty ones, ones that are alone."""
     for n in range(SETS):
         content = f"set {n} ".encode() * (1 + n * n % 700)
-        for copy in range(2 + n % 3):
+        for copy in range(2 + (n % 5 == 0) + (n % 10 == 0)):
             folder = tree / f"in-{(n + copy) % 11}" / f"deep-{copy}"
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"file-{n}"

@@ -641,9 +641,17 @@ fn a_signal_stops_it_between_two_actions_with_a_true_journal() {
     }
     acts.runs(&["plan", "tree", "-o", "plan"]);
     // It would be done before it has taken notice: each rename takes a while.
-    let mut strace = Command::new("strace");
-    strace.args(["-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null"]);
-    strace.args(["-e", "trace=renameat2", "-e", "inject=renameat2:delay_enter=5ms"]);
+    // Whoever runs the tests in the background has it ignore the signal, and so would strace and all below it.
+    let mut strace = Command::new("env");
+    strace.args(["--default-signal=INT", "strace", "-D", "-f", "-qq", "--seccomp-bpf"]);
+    strace.args([
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=renameat2",
+        "-e",
+        "inject=renameat2:delay_enter=5ms",
+    ]);
     strace.arg(env!("CARGO_BIN_EXE_dupes"));
     let words = ["apply", "remove", "--plan", "plan", "--execute", "--quarantine", "aside"];
     let mut command = acts::through(strace, &acts.command(&words));

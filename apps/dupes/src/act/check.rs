@@ -48,7 +48,7 @@ pub(super) fn check(
     let mut left = Vec::new();
     let mut names = Vec::new();
     for place in &victim.names {
-        match name(place, victim, &keeper, ground, wanted) {
+        match name(place, (set, victim), &keeper, ground, wanted) {
             Ok(name) => names.push(name),
             Err(why) => left.push((place.clone(), why)),
         }
@@ -172,14 +172,14 @@ fn keeper(set: &PlannedSet, ground: &Ground, wanted: &Wanted) -> Result<Name, Wh
 
 fn name(
     place: &Place,
-    victim: &Member,
+    (set, victim): (&PlannedSet, &Member),
     keeper: &Name,
     ground: &Ground,
     wanted: &Wanted,
 ) -> Result<Name, Why> {
     let name = open(place, ground).map_err(|why| match why {
         // A symbolic link that we have made before is no file.
-        Why::NotAFile if leads_to(place, keeper, ground) => Why::Linked,
+        Why::NotAFile if leads_to_one(place, set, ground) => Why::Linked,
         why => why,
     })?;
     if name.facts.is_file(&keeper.facts) {
@@ -201,12 +201,14 @@ fn name(
     if is_known { Ok(name) } else { Err(Why::Changed) }
 }
 
-fn leads_to(place: &Place, keeper: &Name, ground: &Ground) -> bool {
+/// To any name of a file that stays: by which one it was linked is not known any more.
+fn leads_to_one(place: &Place, set: &PlannedSet, ground: &Ground) -> bool {
     let target = ground.folder(place).and_then(|folder| {
         rustix::fs::readlinkat(&folder, place.split().1, Vec::new())
             .map_err(|error| Why::Failed("read the link", error))
     });
-    target.is_ok_and(|target| target.as_bytes() == ground.path(&keeper.place))
+    let mut names = set.keepers.iter().flat_map(|keeper| &keeper.names);
+    target.is_ok_and(|target| names.any(|name| target.as_bytes() == ground.path(name)))
 }
 
 fn open(place: &Place, ground: &Ground) -> Result<Name, Why> {
