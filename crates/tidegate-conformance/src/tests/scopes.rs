@@ -167,14 +167,14 @@ pub(crate) fn G2_a_shutdown_drops_queued_ones_before_the_scope_ends(cx: &Ctx) {
                     gate.wait_until_entered(workers);
                     for _ in 0..5 {
                         let looks_in_drop = LooksInDrop { ran: borrowed, drops };
-                        let count = move || _ = looks_in_drop.ran.fetch_add(1, SeqCst);
-                        s.spawn(count).expect("there is room");
+                        s.spawn(move || looks_in_drop.count()).expect("there is room");
                     }
                 });
             })
         };
         gate.wait_until_entered(cx.workers());
         eventually("all are there", || pool.snapshot().queued == 5);
+        assert_eq!(drops.load(SeqCst), 0, "the tasks hold what they captured");
         let shutdown = {
             let pool = pool.clone();
             in_background(move || pool.shutdown(how).expect("outside the pool"))
@@ -195,6 +195,13 @@ pub(crate) fn G2_a_shutdown_drops_queued_ones_before_the_scope_ends(cx: &Ctx) {
 struct LooksInDrop<'a> {
     ran: &'a AtomicUsize,
     drops: &'a AtomicUsize,
+}
+
+impl LooksInDrop<'_> {
+    /// By a method, so that a closure captures all of it: of a field that can be copied it takes only the copy.
+    fn count(&self) {
+        self.ran.fetch_add(1, SeqCst);
+    }
 }
 
 impl Drop for LooksInDrop<'_> {
