@@ -39,15 +39,15 @@ fn sets(top: &Path) -> Vec<Set> {
             paths.entry(about.ino()).or_default().push(path.into_os_string().into_vec());
         }
     }
-    let set = |(text, files): (Vec<u8>, BTreeMap<u64, Vec<Vec<u8>>>)| Set {
-        size: text.len() as u64,
-        digest: None,
-        verified: Verified::Bytes,
-        files: files
+    let set = |(text, files): (Vec<u8>, BTreeMap<u64, Vec<Vec<u8>>>)| {
+        let mut files: Vec<Entry> = files
             .into_values()
             .map(|paths| Entry { paths, reference: false, offline: false })
-            .collect(),
-        reclaimable: 0,
+            .collect();
+        files.iter_mut().for_each(|file| file.paths.sort());
+        files.sort_by(|one, other| one.paths.cmp(&other.paths)); // whichever numbers they were given
+        let size = text.len() as u64;
+        Set { size, digest: None, verified: Verified::Bytes, files, reclaimable: 0 }
     };
     by_content.into_iter().map(set).filter(|set| set.files.len() > 1).collect()
 }
