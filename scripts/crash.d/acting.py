@@ -17,6 +17,7 @@ With --all it is killed before each call that changes something (before a sync, 
 by that), and each call fails with each error, every so-manieth in one run and the others in as many more; a write of the
 journal, which ends the run, by itself and with one of them. A point is a call that failed, or before which it was killed.
 """
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -69,7 +70,7 @@ def campaign(program, killer, folder, action, all_of_it):
                 step = min(times, max(APART, -(-times // AT_ONCE)))
                 tasks += [(back, call, f"error={error}", 1 + at, step) for error in ERRORS for at in range(step)]
     # Each has a tree of its own; a kill waits for nobody.
-    with multiprocessing.Pool(initializer=begin, initargs=(program, killer, folder, action)) as pool:
+    with multiprocessing.Pool(initializer=remember, initargs=(program, killer, folder, action)) as pool:
         counts = pool.imap_unordered(work, tasks)
         runs, calls, lost, stuck, changed, undo, wrong = map(sum, zip(*counts))
     print(
@@ -79,19 +80,31 @@ def campaign(program, killer, folder, action, all_of_it):
     return 0 if runs and not (lost or stuck or changed or undo or wrong) else 1
 
 
-def begin(program, killer, folder, action):
-    global score
-    score = Score(program, killer, folder / str(os.getpid()), action)
+class Broken(Exception):
+    """What is to be disturbed does not even work when it is not."""
+
+
+def remember(*what):
+    global given
+    given = what
+
+
+@functools.cache
+def score():
+    """Of this process, which has a tree of its own."""
+    program, killer, folder, action = given
+    return Score(program, killer, folder / str(os.getpid()), action)
 
 
 def work(task):
     """What came of one task, as counts."""
     back, call, what, when, step = task
-    score.clear()
+    mine = score()
+    mine.clear()
     # A run that ends at a call that fails has not come to the next one.
-    while (cut_off_after := score.disturb(back, call, what, when, step)) and step:
+    while (cut_off_after := mine.disturb(back, call, what, when, step)) and step:
         when += cut_off_after * step
-    return score.counts()
+    return mine.counts()
 
 
 def error_for(call, turn=0):
@@ -117,7 +130,7 @@ class Score:
         self.keepers, self.victims = planned(self.folder / "plan", self.before)
         run = self.run(self.apply())
         if run.returncode not in ((0, 3) if action == "reflink" else (0,)):
-            raise SystemExit(f"crash: a run that nobody disturbed ended with {run.returncode}: {run.stderr}")
+            raise Broken(f"a run that nobody disturbed ended with {run.returncode}: {run.stderr}")
         self.done = self.shape()
 
     def renew(self):
@@ -131,7 +144,7 @@ class Score:
         whole = ["--folders"] if self.action in ("remove", "move") else []
         made = self.run([self.program, "plan", "tree", "-o", "plan", *whole])
         if made.returncode != 0:
-            raise SystemExit(f"crash: no plan: {made.stderr}")
+            raise Broken(f"no plan: {made.stderr}")
 
     def run(self, command):
         env = {**os.environ, "XDG_DATA_HOME": str(self.data)}
@@ -229,7 +242,7 @@ class Score:
         call = {"hardlink": "linkat", "symlink": "symlinkat", "reflink": "ioctl"}.get(self.action, "renameat2")
         ended = self.run([self.killer, call, "40", *self.apply()])
         if ended.returncode != KILLED:
-            raise SystemExit(f"crash: a run that was to be killed ended with {ended.returncode}: {ended.stderr}")
+            raise Broken(f"a run that was to be killed ended with {ended.returncode}: {ended.stderr}")
 
     def go_back_on(self, command, at):
         # An undo that could not put a file back keeps it: asked again it can.
