@@ -11,12 +11,14 @@ carried out and killed, or has a call that fails; then `dupes recover` and the s
 - and undo: the tree is the one it was, but for what its documents say it can't give back (undo differs).
 
 The way back is disturbed as well: `undo`, `recover finish`, `recover roll-back` and `purge-quarantine`, each after a run
-that was whole or cut off; the same must hold of them.
+that was whole or cut off; the same must hold of them. And all of it where the power fails in the middle: on ext4 and
+xfs, in files that are mounted.
 
 With --all it is killed before each call that changes something (before a sync, at a few: what it has written is not lost
 by that), and each call fails with each error, every so-manieth in one run and the others in as many more; a write of the
 journal, which ends the run, by itself and with one of them. A point is a call that failed, or before which it was killed.
 """
+import contextlib
 import functools
 import hashlib
 import json
@@ -26,6 +28,9 @@ import pathlib
 import shutil
 import stat
 import subprocess
+import tempfile
+
+from disk import NEEDS, Disk
 
 ACTIONS = ["remove", "move", "hardlink", "symlink", "reflink"]
 # By what a plan is carried out, undone and written down.
@@ -39,7 +44,7 @@ READS = ["openat2", "openat", "open", "newfstatat", "fstat", "statx", "pread64",
 ERRORS = [
     "ENOSPC", "EDQUOT", "EROFS", "EPERM", "EACCES", "EIO", "EMFILE", "EXDEV", "EMLINK", "EINTR",
 ]
-KILL, KILLED = "SIGKILL", 137
+KILL, POWER, KILLED = "SIGKILL", "a loss of power", 137
 SETS = 200
 # The ways back, and what goes for good.
 BACK = [["undo"], ["recover", "finish"], ["recover", "roll-back"], ["purge-quarantine", "--yes"]]
@@ -50,12 +55,36 @@ STRACE = ["strace", "-f", "--seccomp-bpf", "-qq"]
 # With --all each call fails with each error: about so many in one run, but no more than every fourth; the next ones
 # in the next run.
 AT_ONCE, APART = 400, 4
+# Of each call that changes something: a new mount for each.
+MANY_LOSSES = 12
 
 
 def campaign(program, killer, folder, action, all_of_it):
+    place = Disk("xfs", folder) if action == "reflink" else contextlib.nullcontext()
+    with place as disk:
+        if disk and not disk.top:
+            print(f"crash: skipped: no file system here on which files can share blocks ({NEEDS})")
+            return 0
+        counts = disturbed(program, killer, disk.top if disk else folder, action, all_of_it)
+    for kind in ["xfs"] if action == "reflink" else ["ext4", "xfs"]:
+        with Disk(kind, pathlib.Path(tempfile.mkdtemp(dir=folder))) as disk:
+            if disk.top:
+                counts.append(without_power(program, killer, disk, action, all_of_it))
+            else:
+                print(f"crash: no loss of power on {kind} ({NEEDS})")
+    runs, calls, lost, stuck, changed, undo, wrong = map(sum, zip(*counts))
+    print(
+        f"points {calls}, content lost {lost}, not converged {stuck}, second rerun changed {changed}, "
+        f"undo differs {undo} ({runs} runs)"
+    )
+    return 0 if runs and not (lost or stuck or changed or undo or wrong) else 1
+
+
+def disturbed(program, killer, folder, action, all_of_it):
+    """Killed, and with calls that fail: the counts of each."""
     first = Score(program, killer, folder / "first", action)
     tasks = []
-    for back in [None, *BACK[: None if action == "remove" else -1]]:
+    for back in ways(action):
         for call, times in first.times(back).items():
             some = points(times, 1 if back else FEW)
             if call in CHANGES:
@@ -71,13 +100,22 @@ def campaign(program, killer, folder, action, all_of_it):
                 tasks += [(back, call, f"error={error}", 1 + at, step) for error in ERRORS for at in range(step)]
     # Each has a tree of its own; a kill waits for nobody.
     with multiprocessing.Pool(initializer=remember, initargs=(program, killer, folder, action)) as pool:
-        counts = pool.imap_unordered(work, tasks)
-        runs, calls, lost, stuck, changed, undo, wrong = map(sum, zip(*counts))
-    print(
-        f"points {calls}, content lost {lost}, not converged {stuck}, second rerun changed {changed}, "
-        f"undo differs {undo} ({runs} runs)"
-    )
-    return 0 if runs and not (lost or stuck or changed or undo or wrong) else 1
+        return list(pool.imap_unordered(work, tasks))
+
+
+def without_power(program, killer, disk, action, all_of_it):
+    """Killed, and what was not on disk then is gone: as counts."""
+    score = Score(program, killer, disk.top / "tree-of-it", action, disk)
+    score.clear()
+    for back in ways(action):
+        for call, times in score.times(back).items():
+            for when in points(times, MANY_LOSSES if all_of_it else 1) if call in CHANGES else []:
+                score.disturb(back, call, POWER, when, 0)
+    return score.counts()
+
+
+def ways(action):
+    return [None, *BACK[: None if action == "remove" else -1]]
 
 
 class Broken(Exception):
@@ -118,8 +156,8 @@ def points(times, few):
 
 
 class Score:
-    def __init__(self, program, killer, folder, action):
-        self.program, self.killer, self.folder, self.action = program, killer, folder, action
+    def __init__(self, program, killer, folder, action, disk=None):
+        self.program, self.killer, self.folder, self.action, self.disk = program, killer, folder, action, disk
         folder.mkdir()
         self.clear()
         self.tree, self.data = folder / "tree", folder / "data"
@@ -189,9 +227,13 @@ class Score:
         command = self.ready(back)
         log = self.folder / "strace.log"
         at = f"{when}+{step}" if step else when
-        if what == KILL:
+        if what in (KILL, POWER):
+            if self.disk:
+                self.disk.sync()
             ended = self.run([self.killer, call, str(when), *command])
             failed = ended.returncode == KILLED
+            if what == POWER:
+                self.disk.lose_power()
         else:
             trace = [*STRACE, "-o", log, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={at}"]
             ended = self.run([*trace, *command])
