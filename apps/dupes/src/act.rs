@@ -7,6 +7,7 @@
 pub mod deed;
 pub mod facts;
 pub mod ground;
+pub mod held;
 pub mod purge;
 pub mod quarantine;
 pub mod recover;

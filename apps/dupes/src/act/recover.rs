@@ -5,7 +5,7 @@ use super::ground::Ground;
 use super::settle::{Stand, stand};
 use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
 use super::why::Why;
-use super::{durable, purge, settle_durably, undo};
+use super::{durable, purge, settle_durably, trees, undo};
 use crate::journal::{Journal, Line, Story};
 use crate::stop::Stop;
 
@@ -51,7 +51,9 @@ pub fn settle(
                     Way::RollBack => kept(deed, ground),
                     _ => purge::one(deed, ground, stop),
                 };
-                journal.add(&purge::line(deed, &end));
+                // Nobody knows how far it was: only what is whole is as before.
+                let begun = trees::missing(deed, ground) != Ok(0);
+                journal.add(&purge::line(deed, &end, begun));
                 end
             }
             _ => {
@@ -76,7 +78,11 @@ pub fn settle(
 fn kept(deed: &Deed, ground: &Ground) -> End {
     match found(deed, ground, &deed.aside) {
         Ok(Found::Nothing) => End::Done,
-        Ok(_) => End::Back(Why::Stopped),
+        Ok(_) => End::Back(match trees::missing(deed, ground) {
+            Ok(0) => Why::Stopped,
+            Ok(gone) => trees::cut(deed, ground, gone, None),
+            Err(why) => why,
+        }),
         Err(why) => End::Back(why),
     }
 }

@@ -19,6 +19,7 @@ use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
 use super::steps::{End, Found, again, found, may_unlink_link, rename};
 use super::sync::sync_folder;
+use super::trees;
 use super::verify::{errno, fill};
 use super::why::Why;
 use crate::buffers::with_buffer;
@@ -45,7 +46,13 @@ pub fn undo(
         .collect();
     deeds.reverse();
     let folders = Untouched::look(&deeds, ground);
-    let mut ends = Vec::new();
+    // Of these a purge has deleted some: what is left is not what was there.
+    let partly = story.deeds.iter().filter(|(_, stage)| *stage == Stage::Partly);
+    let cut = |(deed, _): &(Deed, Stage)| {
+        let why = trees::missing(deed, ground).map(|gone| trees::cut(deed, ground, gone, None));
+        (deed.clone(), End::Back(why.unwrap_or_else(|why| why)))
+    };
+    let mut ends: Vec<(Deed, End)> = partly.map(cut).collect();
     for batch in deeds.chunks(BATCH) {
         if stop.is_asked() {
             break;
@@ -110,6 +117,10 @@ fn from_aside(deed: &Deed, ground: &Ground) -> Result<(), Why> {
         (Found::Nothing, Found::Victim | Found::Altered) => {}
         (_, Found::Victim | Found::Altered) => return Err(Why::Occupied),
         (_, _) => return Err(Why::Gone),
+    }
+    // Whoever has deleted some of a folder: that is not what was there.
+    if let Ok(gone @ 1..) = trees::missing(deed, ground) {
+        return Err(trees::cut(deed, ground, gone, None));
     }
     let (folder, aside) = (ground.folder(&deed.at)?, ground.folder(&deed.aside)?);
     rename(&aside, deed.aside.split().1, &folder, deed.at.split().1)?;

@@ -30,6 +30,8 @@ pub enum Why {
     SameFile,
     /// It is to be deleted for good, and nothing that stayed has its bytes any more.
     LastCopy,
+    /// A purge has deleted some of it.
+    Partly(Cut),
     /// A link would take these from it.
     Attributes(Vec<Aspect>),
     /// No link and no shared extent leads from one file system to another.
@@ -54,6 +56,37 @@ pub enum Why {
     Journal(String),
 }
 
+/// A folder of which some is gone for good and some is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Files.
+    pub gone: u64,
+    /// Of so many.
+    pub of: u64,
+    /// Where the rest is.
+    pub aside: String,
+    /// What has stopped the purge, if that was just now.
+    pub why: Option<Box<Why>>,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why.as_deref() {
+            Some(Why::Stopped) => f.write_str("it was to stop; ")?,
+            Some(why) => write!(f, "{why}; ")?,
+            None => {}
+        }
+        let Cut { gone, of, aside, .. } = self;
+        let files = if *of == 1 { "file" } else { "files" };
+        write!(
+            f,
+            "{gone} of its {of} {files} {} gone for good, each of which had a copy that stays; what is left of it \
+             is {aside}: dupes purge-quarantine goes on",
+            if *gone == 1 { "is" } else { "are" }
+        )
+    }
+}
+
 impl Why {
     /// What was wanted is so already: no reason to complain.
     pub fn is_done(&self) -> bool {
@@ -73,6 +106,7 @@ impl Why {
             Why::Keeper(_) => "keeper",
             Why::SameFile => "same-file",
             Why::LastCopy => "last-copy",
+            Why::Partly(_) => "partly",
             Why::Attributes(_) => "attributes",
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
@@ -112,6 +146,7 @@ impl fmt::Display for Why {
             Why::LastCopy => f.write_str(
                 "no file that stayed, for it or for another copy, has its bytes any more: it may be the last one",
             ),
+            Why::Partly(cut) => write!(f, "{cut}"),
             Why::Attributes(aspects) => {
                 let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
                 let names = names.join(",");

@@ -46,6 +46,8 @@ pub enum Line {
     Purging(u64),
     /// It was.
     Purged(u64),
+    /// Some of it was.
+    Partly(u64),
     /// What is aside is not ours to touch, or nobody can go there: it stays there.
     Left(u64),
     /// All of the run is going to be taken back.
@@ -105,6 +107,7 @@ impl Line {
             }
             Line::Purging(number) => json!({"purging": number}),
             Line::Purged(number) => json!({"purged": number}),
+            Line::Partly(number) => json!({"partly": number}),
             Line::Left(number) => json!({"left": number}),
             Line::RollingBack => json!({"rolling-back": true}),
             Line::End => json!({"end": true}),
@@ -138,6 +141,7 @@ impl Line {
             "undone" => Line::Undone(number()?, to_again(value)),
             "purging" => Line::Purging(number()?),
             "purged" => Line::Purged(number()?),
+            "partly" => Line::Partly(number()?),
             "left" => Line::Left(number()?),
             "rolling-back" => Line::RollingBack,
             "end" => Line::End,

@@ -48,6 +48,7 @@ fn all_lines() -> Vec<Line> {
         Line::Intent(Box::new(deed(3))),
         Line::Done(3, (1, 1)),
         Line::Purging(3),
+        Line::Partly(3),
         Line::Purged(3),
         Line::End,
     ]
