@@ -90,6 +90,7 @@ pub(super) fn check(
         synced.map_err(|error| Why::Keeper(Box::new(Why::Failed("make it durable", error))))?;
     }
     let digest = hasher.finish();
+    let count = names.len() as u64;
     let deed = |name: Name| {
         let deed = Deed {
             number: 0,
@@ -100,6 +101,7 @@ pub(super) fn check(
             keeper: keeper.place.clone(),
             keeper_facts: keeper.facts,
             facts: name.facts,
+            names: count,
             digest,
             attributes: attributes.clone(),
             folder_times: name.folder_times,

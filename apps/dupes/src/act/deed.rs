@@ -87,6 +87,8 @@ pub struct Deed {
     pub keeper_facts: Facts,
     /// The file, as it was when it was compared.
     pub facts: Facts,
+    /// How many names it had then.
+    pub names: u64,
     /// Of its bytes: BLAKE3. Of a folder, of all names and bytes below it.
     pub digest: Digest,
     /// What a link takes from it.

@@ -2,6 +2,7 @@
 
 use super::deed::{Deed, Stage};
 use super::ground::Ground;
+use super::last_look::LastLook;
 use super::settle::{Stand, stand};
 use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
 use super::why::Why;
@@ -58,7 +59,7 @@ pub fn settle(
             }
             _ => {
                 let mut pair = (deed.clone(), settle_one(deed, ground, way, stop));
-                settle_durably(&mut [&mut pair], ground, None, journal)?;
+                settle_durably(&mut [&mut pair], ground, None, journal, LastLook::heeding(stop))?;
                 pair.1
             }
         };

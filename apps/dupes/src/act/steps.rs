@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use super::deed::{Action, Deed};
 use super::facts::Facts;
 use super::ground::{Ground, Place, look, open_file};
+use super::last_look::{LastLook, untouched};
 use super::sync::sync_folder;
 use super::trees;
 use super::undo::read_all;
@@ -48,17 +49,23 @@ pub enum End {
 
 /// Does it, but for what can't be taken back: that is for [`finish`], after the folders were synced.
 pub fn act(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
-    match deed.action {
+    act_and_see(deed, ground, stop).0
+}
+
+/// And of a link, as the file that stays was when it was compared.
+pub(super) fn act_and_see(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
+    let end = match deed.action {
         Action::Remove | Action::Move => set_aside(deed, ground, stop),
         Action::Hardlink | Action::Symlink => match make_link(deed, ground) {
-            Ok(()) => exchange(deed, ground, stop),
+            Ok(()) => return exchange(deed, ground, stop),
             Err(end) => end,
         },
         Action::Reflink => match share(deed, ground, stop) {
             Ok(()) => End::Done,
             Err(why) => End::Back(why),
         },
-    }
+    };
+    (end, None)
 }
 
 /// The folders of a deed, open.
@@ -120,6 +127,11 @@ pub fn look_again(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> 
     if deed.tree.is_some() {
         return trees::look_again(deed, ground, stop);
     }
+    look_at_both(deed, ground, stop).map(drop)
+}
+
+/// As the file that stays was before that.
+fn look_at_both(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<Facts, Why> {
     let folder = ground.folder(&deed.aside)?;
     let (file, facts) = open_file(&folder, deed.aside.split().1)?;
     if !facts.is_as_written(&deed.facts) {
@@ -139,7 +151,11 @@ pub fn look_again(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> 
         end => end?,
     }
     // Whatever happens to what is aside now, a copy in memory only is none.
-    again(|| fdatasync(&other)).map_err(|error| keeper(Why::Failed("make it durable", error)))
+    again(|| fdatasync(&other)).map_err(|error| keeper(Why::Failed("make it durable", error)))?;
+    if deed.action.links() {
+        untouched(deed, &file, 0)?;
+    }
+    Ok(others)
 }
 
 // ---------------------------------------------------------------- links
@@ -184,14 +200,14 @@ fn link(deed: &Deed, ground: &Ground) -> Result<OwnedFd, Why> {
 }
 
 /// The link takes the place of the file, and the file that of the link, at once.
-fn exchange(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+fn exchange(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
     match swap(deed, ground) {
         Ok(()) => {}
-        Err(why) => return unmake(deed, ground, why),
+        Err(why) => return (unmake(deed, ground, why), None),
     }
-    match look_again(deed, ground, stop) {
-        Ok(()) => End::Done,
-        Err(why) => swap_back(deed, ground, why),
+    match look_at_both(deed, ground, stop) {
+        Ok(keeper) => (End::Done, Some(keeper)),
+        Err(why) => (swap_back(deed, ground, why), None),
     }
 }
 
@@ -277,17 +293,25 @@ fn unlink_if(deed: &Deed, ground: &Ground, what: Found) -> Result<(), Why> {
 
 /// What can't be taken back, after what was done before is durable: the old file of a link goes.
 ///
-/// One that was written to meanwhile gets its path back.
-pub fn finish(deed: &Deed, ground: &Ground) -> End {
+/// One that was changed meanwhile gets its path back; and so does one whose copy that stays was.
+pub fn finish(deed: &Deed, ground: &Ground, last: &mut LastLook) -> End {
     if !deed.action.links() {
         return End::Done;
     }
     match found(deed, ground, &deed.aside) {
         Ok(Found::Altered) => swap_back(deed, ground, Why::Changed),
-        Ok(_) => match unlink_if(deed, ground, Found::Victim) {
-            Ok(()) => End::Done,
-            Err(why) => End::Open(why),
+        Ok(Found::Victim) => match last.at(deed, ground) {
+            Ok(()) => match unlink_if(deed, ground, Found::Victim) {
+                Ok(()) => {
+                    last.went(deed);
+                    End::Done
+                }
+                Err(why) => End::Open(why),
+            },
+            Err(why) => swap_back(deed, ground, why),
         },
+        Ok(Found::Nothing) => End::Done,
+        Ok(Found::Link | Found::Other) => End::Open(Why::Changed),
         Err(why) => End::Open(why),
     }
 }

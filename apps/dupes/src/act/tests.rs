@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::facts::{Attributes, Facts};
+use super::last_look::LastLook;
 use super::recover::{Way, settle};
 use super::steps::{End, act, finish};
 use super::*;
@@ -70,6 +71,7 @@ impl Scene {
             keeper: place(0, "keep"),
             keeper_facts: self.facts("tree/keep"),
             facts: self.facts("tree/go"),
+            names: 1,
             digest: Algorithm::Blake3.digest(b"same"),
             attributes: Attributes::of(&file, &stat).unwrap(),
             folder_times: ((0, 0), (0, 0)),
@@ -339,7 +341,7 @@ fn an_undo_that_was_cut_off_is_brought_to_its_end() {
             let deed = scene.deed(action);
             let story = scene.killed(&deed);
             assert_eq!(act(&deed, &scene.ground, &Stop::new()), End::Done);
-            assert_eq!(finish(&deed, &scene.ground), End::Done);
+            assert_eq!(finish(&deed, &scene.ground, &mut LastLook::default()), End::Done);
             let mut journal = scene.shelf.resume(&story.id).unwrap();
             journal.add(&Line::Done(1, (1, 1)));
             journal.add(&Line::Undoing(1));

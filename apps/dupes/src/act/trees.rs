@@ -165,6 +165,7 @@ pub(super) fn check(
         keeper,
         keeper_facts: others,
         facts,
+        names: 1,
         digest,
         attributes: Attributes::of(&top, &fstat(&top).map_err(failed)?)?,
         folder_times: (

@@ -34,6 +34,8 @@ pub enum Why {
     Partly(Cut),
     /// A link would take these from it.
     Attributes(Vec<Aspect>),
+    /// Somebody has changed these while it was acted on.
+    Altered(Vec<Aspect>),
     /// No link and no shared extent leads from one file system to another.
     OtherFileSystem,
     /// It has a name outside of the roots: nothing would come free.
@@ -108,6 +110,7 @@ impl Why {
             Why::LastCopy => "last-copy",
             Why::Partly(_) => "partly",
             Why::Attributes(_) => "attributes",
+            Why::Altered(_) => "altered",
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
@@ -154,6 +157,15 @@ impl fmt::Display for Why {
                     f,
                     "differs from the file that stays in {names}, which a link would take from it: \
                      --allow-differing {names} if that is fine"
+                )
+            }
+            Why::Altered(aspects) => {
+                let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "put back: somebody has changed its {} while it was out of the way, which a link would take \
+                     from it",
+                    names.join(",")
                 )
             }
             Why::OtherFileSystem => f.write_str(

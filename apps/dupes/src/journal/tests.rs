@@ -18,6 +18,7 @@ fn deed(number: u64) -> Deed {
         at: place(b"a/\xff\n"),
         aside: place(b"a/.dupes"),
         keeper: place("ä".as_bytes()),
+        names: 2,
         keeper_facts: Facts { inode: u64::MAX, ..facts },
         facts,
         digest: Algorithm::Blake3.digest(b"bytes"),
