@@ -140,8 +140,9 @@ fn rest(cut_off: &Story, now: &Story) -> Option<String> {
             () => return None,
         },
     );
+    let others = if left == 1 { "one that is" } else { &format!("{left} that are") };
     Some(format!(
-        "dupes: {id} was cut off in the middle: dupes {again} {id} goes on with the other {left}"
+        "dupes: {id} was cut off in the middle: dupes {again} {id} goes on with the {others} left"
     ))
 }
 

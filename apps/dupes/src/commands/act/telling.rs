@@ -156,13 +156,13 @@ fn summary(
     };
     let in_quarantine = purged.map(|purged| done - purged.names);
     let counts = [
-        (in_quarantine.unwrap_or(0), "are in the quarantine"),
-        (*already, "are so already"),
-        (*refused, "are left as they are"),
+        (in_quarantine.unwrap_or(0), "is in the quarantine", "are in the quarantine"),
+        (*already, "is so already", "are so already"),
+        (*refused, "is left as it is", "are left as they are"),
     ];
-    for (count, what) in counts {
+    for (count, one, many) in counts {
         if count > 0 {
-            text += &format!(", {count} {what}");
+            text += &format!(", {count} {}", if count == 1 { one } else { many });
         }
     }
     let verb = if execute { "freed" } else { "would be freed" };
