@@ -218,3 +218,30 @@ fn a_signal_stops_a_purge_in_the_middle_of_a_folder_and_it_goes_on() {
     acts.runs(&["purge-quarantine", "--yes"]);
     assert_eq!((files(&acts.quarantine()), files(&acts.tree())), (0, 2));
 }
+
+#[test]
+fn a_signal_stops_an_undo_in_the_middle_and_it_goes_on() {
+    if !can_inject() {
+        return;
+    }
+    let acts = Acts::new();
+    for name in ["a", "b"] {
+        acts.write(name, "");
+        let file = fs::File::options().write(true).open(acts.path(name)).unwrap();
+        file.set_len(256 << 20).unwrap();
+    }
+    fs::hard_link(acts.path("b"), acts.path("c")).unwrap();
+    for name in ["a", "b"] {
+        let file = fs::File::options().write(true).open(acts.path(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000)).unwrap();
+    }
+    let (code, said) = acts.apply(&["hardlink", "tree"]);
+    assert_eq!(code, 0, "{said}");
+    // The first name is in its place, and the other one is compared with it before it is linked to it.
+    let (status, took) = interrupted(&acts, &["undo"], "RENAME_EXCHANGE");
+    assert_eq!(status.code(), Some(130));
+    assert!(took < PROMISED, "{took:?}");
+    acts.runs(&["undo"]);
+    assert_eq!(acts.inode("b"), acts.inode("c"));
+    assert_ne!(acts.inode("a"), acts.inode("b"));
+}

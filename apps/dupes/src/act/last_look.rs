@@ -31,6 +31,11 @@ impl LastLook {
         LastLook { stop: stop.clone(), ..LastLook::default() }
     }
 
+    /// Whether it is to.
+    pub(super) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
     /// As it was when the comparison of it began.
     pub(super) fn compared(&mut self, keeper: &Place, facts: Facts) {
         let known = self.kept.entry(keeper.clone()).or_default();

@@ -98,15 +98,15 @@ fn settle_one(deed: &Deed, ground: &Ground, way: Way, stop: &Stop) -> End {
     match (stand(deed.action, at, aside), way) {
         (Stand::NotBegun, Way::Finish) => begin(deed, ground, stop),
         (Stand::NotBegun, _) => End::Back(Why::Stopped),
-        (Stand::LinkMade, way) => match (unmake(deed, ground, Why::Stopped), way) {
+        (Stand::LinkMade, way) => match (unmake(deed, ground, Why::Stopped, stop), way) {
             (End::Back(Why::Stopped), Way::Finish) => begin(deed, ground, stop),
             (end, _) => end,
         },
         (Stand::Aside, Way::Finish) => match look_again(deed, ground, stop) {
             Ok(()) => End::Done,
-            Err(why) => back(deed, ground, why),
+            Err(why) => back(deed, ground, why, stop),
         },
-        (Stand::Aside, _) => back(deed, ground, Why::Stopped),
+        (Stand::Aside, _) => back(deed, ground, Why::Stopped, stop),
         // To take it back is to undo it.
         (Stand::Done, _) => End::Done,
         // Whatever is there is not ours to touch.
@@ -118,9 +118,9 @@ fn settle_one(deed: &Deed, ground: &Ground, way: Way, stop: &Stop) -> End {
 }
 
 /// What can't go back to its path, since something is there or the folder is gone, waits where it was put.
-fn back(deed: &Deed, ground: &Ground, why: Why) -> End {
+fn back(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
     if deed.action.links() {
-        return swap_back(deed, ground, why);
+        return swap_back(deed, ground, why, stop);
     }
     match put_back(deed, ground, why) {
         End::Open(why) => End::Aside(why),

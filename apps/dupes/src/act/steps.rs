@@ -203,22 +203,22 @@ fn link(deed: &Deed, ground: &Ground) -> Result<OwnedFd, Why> {
 fn exchange(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
     match swap(deed, ground) {
         Ok(()) => {}
-        Err(why) => return (unmake(deed, ground, why), None),
+        Err(why) => return (unmake(deed, ground, why, stop), None),
     }
     match look_at_both(deed, ground, stop) {
         Ok(keeper) => (End::Done, Some(keeper)),
-        Err(why) => (swap_back(deed, ground, why), None),
+        Err(why) => (swap_back(deed, ground, why, stop), None),
     }
 }
 
 /// And what was made for it goes. Somebody may have put another file in the place of the link meanwhile: then that
 /// is the one that has the path, and ours stays where it is.
-pub fn swap_back(deed: &Deed, ground: &Ground, why: Why) -> End {
+pub fn swap_back(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
     if let Err(why) = swap(deed, ground) {
         return End::Open(why);
     }
     match found(deed, ground, &deed.aside) {
-        Ok(Found::Link) => unmake(deed, ground, why),
+        Ok(Found::Link) => unmake(deed, ground, why, stop),
         Ok(_) => match swap(deed, ground) {
             Ok(()) => End::Back(left_aside(deed, ground)),
             Err(why) => End::Open(why),
@@ -245,8 +245,8 @@ pub(super) fn swap(deed: &Deed, ground: &Ground) -> Result<(), Why> {
 }
 
 /// The link that was not used. One to a file that has no other name by now stays: its bytes may be nowhere else.
-pub fn unmake(deed: &Deed, ground: &Ground, why: Why) -> End {
-    match may_unlink_link(deed, ground, &deed.aside) {
+pub fn unmake(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
+    match may_unlink_link(deed, ground, &deed.aside, stop) {
         Ok(true) => {}
         Ok(false) => return End::Back(left_aside(deed, ground)),
         Err(why) => return End::Open(why),
@@ -259,7 +259,12 @@ pub fn unmake(deed: &Deed, ground: &Ground, why: Why) -> End {
 
 /// **A hard link is a name of a file like any other.** Whether it may go: the file is at the keeper's path, too, or it
 /// still has the bytes that it had when it was linked.
-pub(super) fn may_unlink_link(deed: &Deed, ground: &Ground, place: &Place) -> Result<bool, Why> {
+pub(super) fn may_unlink_link(
+    deed: &Deed,
+    ground: &Ground,
+    place: &Place,
+    stop: &Stop,
+) -> Result<bool, Why> {
     if deed.action != Action::Hardlink {
         return Ok(true);
     }
@@ -275,7 +280,7 @@ pub(super) fn may_unlink_link(deed: &Deed, ground: &Ground, place: &Place) -> Re
         return Ok(true);
     }
     let (file, facts) = open_file(&folder, place.split().1)?;
-    Ok(facts.size == deed.facts.size && read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+    Ok(facts.size == deed.facts.size && read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
 /// Unlinks what is aside, if it is that.
@@ -299,7 +304,7 @@ pub fn finish(deed: &Deed, ground: &Ground, last: &mut LastLook) -> End {
         return End::Done;
     }
     match found(deed, ground, &deed.aside) {
-        Ok(Found::Altered) => swap_back(deed, ground, Why::Changed),
+        Ok(Found::Altered) => swap_back(deed, ground, Why::Changed, last.stop()),
         Ok(Found::Victim) => match last.at(deed, ground) {
             Ok(()) => match unlink_if(deed, ground, Found::Victim) {
                 Ok(()) => {
@@ -308,7 +313,7 @@ pub fn finish(deed: &Deed, ground: &Ground, last: &mut LastLook) -> End {
                 }
                 Err(why) => End::Open(why),
             },
-            Err(why) => swap_back(deed, ground, why),
+            Err(why) => swap_back(deed, ground, why, last.stop()),
         },
         Ok(Found::Nothing) => End::Done,
         Ok(Found::Link | Found::Other) => End::Open(Why::Changed),

@@ -1,6 +1,7 @@
 //! What a mount, a crash or somebody else makes of a deed: each state is made by hand, so that no timing decides.
 
 mod others;
+mod stopped;
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -113,8 +114,12 @@ impl Scene {
     }
 
     fn recovered(&self, story: &Story, way: Way) -> End {
+        self.recovered_until(story, way, &Stop::new())
+    }
+
+    fn recovered_until(&self, story: &Story, way: Way, stop: &Stop) -> End {
         let mut journal = self.shelf.resume(&story.id).unwrap();
-        let mut ends = settle(story, &story.ground(), way, &mut journal, &Stop::new()).unwrap();
+        let mut ends = settle(story, &story.ground(), way, &mut journal, stop).unwrap();
         assert_eq!(ends.len(), 1);
         let again = self.shelf.stories().unwrap().remove(0);
         assert_eq!(again.is_open(), matches!(ends[0].1, End::Open(_)));

@@ -60,7 +60,10 @@ pub fn undo(
         batch.iter().for_each(|(deed, _)| journal.add(&Line::Undoing(deed.number)));
         durable(journal)?;
         for (deed, stage) in batch {
-            let end = one(story, deed, ground, stop);
+            let end = match stop.is_asked() {
+                true => End::Back(Why::Stopped),
+                false => one(story, deed, ground, stop),
+            };
             let time = if let Stage::Done(time) = stage { *time } else { NO_TIME };
             journal.add(&line(deed, &end, time, ground));
             ends.push(((*deed).clone(), end));
@@ -97,7 +100,7 @@ fn again_of(deed: &Deed, ground: &Ground) -> Option<Again> {
 /// Takes one back, durably; also one of which that was cut off.
 pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     let back = match deed.action {
-        Action::Remove | Action::Move => from_aside(deed, ground),
+        Action::Remove | Action::Move => from_aside(deed, ground, stop),
         Action::Hardlink | Action::Symlink => unlink_link(story, deed, ground, stop),
         // What is shared is written to apart: there is nothing to give back.
         Action::Reflink => Ok(()),
@@ -110,10 +113,10 @@ pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> E
 
 // ---------------------------------------------------------------- remove and move
 
-fn from_aside(deed: &Deed, ground: &Ground) -> Result<(), Why> {
+fn from_aside(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
     match (found(deed, ground, &deed.at)?, found(deed, ground, &deed.aside)?) {
         // It was cut off behind this; or another file has got its inode.
-        (Found::Victim, Found::Nothing) if is_back(deed, ground)? => return Ok(()),
+        (Found::Victim, Found::Nothing) if is_back(deed, ground, stop)? => return Ok(()),
         (Found::Nothing, Found::Victim | Found::Altered) => {}
         (_, Found::Victim | Found::Altered) => return Err(Why::Occupied),
         (_, _) => return Err(Why::Gone),
@@ -133,12 +136,12 @@ fn synced(folder: &OwnedFd) -> Result<(), Why> {
 }
 
 /// Whether what is at the path has the bytes. Of a folder that is known by its inode and its times.
-fn is_back(deed: &Deed, ground: &Ground) -> Result<bool, Why> {
+fn is_back(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
     if deed.tree.is_some() {
         return Ok(true);
     }
     let (file, _) = open_file(ground.folder(&deed.at)?, deed.at.split().1)?;
-    Ok(read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+    Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
 // ---------------------------------------------------------------- links
@@ -151,19 +154,21 @@ fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Resu
     let new = deed.aside.split().1;
     match found(deed, ground, &deed.at)? {
         // One that has become the only name of what somebody has written since is his.
-        Found::Link if !may_unlink_link(deed, ground, &deed.at)? => return Err(Why::Occupied),
+        Found::Link if !may_unlink_link(deed, ground, &deed.at, stop)? => {
+            return Err(Why::Occupied);
+        }
         Found::Link => {}
         Found::Nothing => return Err(Why::Gone),
         // The number of the old inode may have been given to the new file.
         Found::Victim | Found::Altered | Found::Other => {
             // Cut off behind the exchange: what was made is in its place, and the link is aside.
             if found(deed, ground, &deed.aside)? == Found::Link
-                && is_restored(deed, &folder)?
-                && may_unlink_link(deed, ground, &deed.aside)?
+                && is_restored(deed, &folder, stop)?
+                && may_unlink_link(deed, ground, &deed.aside, stop)?
             {
                 return gone(&folder, new);
             }
-            if look(&folder, new)?.is_none() && is_restored(deed, &folder)? {
+            if look(&folder, new)?.is_none() && is_restored(deed, &folder, stop)? {
                 return Ok(());
             }
             return Err(Why::Occupied);
@@ -171,7 +176,7 @@ fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Resu
     }
     // Of an undo that was cut off: the name is ours, and what is done has no old file any more.
     gone(&folder, new)?;
-    match sibling(story, deed, ground)? {
+    match sibling(story, deed, ground, stop)? {
         Some(place) => {
             let from = ground.folder(place)?;
             again(|| linkat(&from, place.split().1, &folder, new, AtFlags::empty()))
@@ -185,13 +190,13 @@ fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Resu
         return Err(Why::Failed("put it in its place", error));
     }
     // Somebody may have put another file there in between, or written to it.
-    if found(deed, ground, &deed.aside)? != Found::Link
-        || !may_unlink_link(deed, ground, &deed.aside)?
-    {
+    let is_ours = found(deed, ground, &deed.aside)
+        .and_then(|it| Ok(it == Found::Link && may_unlink_link(deed, ground, &deed.aside, stop)?));
+    if is_ours != Ok(true) {
         again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE))
             .map_err(|error| Why::Failed("put back what was there", error))?;
         gone(&folder, new)?;
-        return Err(Why::Occupied);
+        return Err(is_ours.err().unwrap_or(Why::Occupied));
     }
     synced(&folder)?;
     gone(&folder, new)?;
@@ -206,7 +211,7 @@ fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
 }
 
 /// Whether what is there is what undo puts there: these bytes.
-fn is_restored(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
+fn is_restored(deed: &Deed, folder: &OwnedFd, stop: &Stop) -> Result<bool, Why> {
     let (file, facts) = match open_file(folder, deed.at.split().1) {
         Err(Why::Gone | Why::NotAFile) => return Ok(false),
         opened => opened?,
@@ -214,12 +219,17 @@ fn is_restored(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
     if facts.size != deed.facts.size || facts.is_file(&deed.keeper_facts) {
         return Ok(false);
     }
-    Ok(read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+    Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
 /// Another name of the same file that was restored before, or has stayed: they were one, and are one again. Whether there is one must
 /// be known: after an error it is asked again later.
-fn sibling<'s>(story: &'s Story, deed: &Deed, ground: &Ground) -> Result<Option<&'s Place>, Why> {
+fn sibling<'s>(
+    story: &'s Story,
+    deed: &Deed,
+    ground: &Ground,
+    stop: &Stop,
+) -> Result<Option<&'s Place>, Why> {
     let others = story.deeds.iter().filter(|(other, stage)| {
         other.number != deed.number
             && other.facts.is_file(&deed.facts)
@@ -235,7 +245,7 @@ fn sibling<'s>(story: &'s Story, deed: &Deed, ground: &Ground) -> Result<Option<
         );
         if is_there {
             let folder = ground.folder(&other.at)?;
-            if is_restored(other, &folder)? && has_attributes(other, &folder)? {
+            if is_restored(other, &folder, stop)? && has_attributes(other, &folder)? {
                 return Ok(Some(&other.at));
             }
         }

@@ -78,7 +78,7 @@ fn who_saves_in_between_keeps_the_path() {
         let deed = scene.deed(action);
         fs::rename(scene.path("tree/go"), scene.path("tree/.dupes-1")).unwrap();
         fs::write(scene.path("tree/go"), "saved").unwrap();
-        let end = swap_back(&deed, &scene.ground, Why::SameFile);
+        let end = swap_back(&deed, &scene.ground, Why::SameFile, &Stop::new());
         assert!(matches!(end, End::Back(Why::Aside(_))), "{action}: {end:?}");
         assert_eq!(
             (bytes(&scene, "tree/go"), bytes(&scene, "tree/.dupes-1")),
