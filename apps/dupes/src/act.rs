@@ -19,6 +19,7 @@ pub mod why;
 
 mod check;
 mod outlook;
+mod spare;
 mod sync;
 pub(crate) use self::sync::sync_folder;
 #[cfg(test)]
