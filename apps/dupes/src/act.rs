@@ -21,6 +21,7 @@ pub mod why;
 mod check;
 pub mod last_look;
 mod outlook;
+mod spare;
 mod sync;
 pub(crate) use self::sync::sync_folder;
 #[cfg(test)]

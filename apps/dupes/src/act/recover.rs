@@ -1,6 +1,6 @@
 //! What was cut off: each deed that may have begun is brought to an end, or taken back.
 
-use super::deed::{Deed, Stage};
+use super::deed::{Action, Deed, Stage};
 use super::ground::Ground;
 use super::last_look::LastLook;
 use super::settle::{Stand, stand};
@@ -64,7 +64,9 @@ pub fn settle(
             }
         };
         // That is what was wanted.
-        let is_back = way == Way::RollBack && end == End::Back(Why::Stopped);
+        let is_back = way == Way::RollBack
+            && end == End::Back(Why::Stopped)
+            && !matches!(stage, Stage::Undoing(_));
         ends.push((deed.clone(), if is_back { End::Done } else { end }));
     }
     let is_settled = ends.iter().all(|(_, end)| !matches!(end, End::Open(_)));
@@ -109,11 +111,24 @@ fn settle_one(deed: &Deed, ground: &Ground, way: Way, stop: &Stop) -> End {
         (Stand::Aside, _) => back(deed, ground, Why::Stopped, stop),
         // To take it back is to undo it.
         (Stand::Done, _) => End::Done,
-        // Whatever is there is not ours to touch.
-        (Stand::Unclear, _) if matches!(aside, Found::Victim | Found::Altered) => {
-            End::Back(left_aside(deed, ground))
+        (Stand::Caught, _) => give_back(deed, ground, stop),
+        (Stand::Unclear, _) if aside == Found::Nothing || deed.action == Action::Reflink => {
+            End::Back(Why::Changed)
         }
-        (Stand::Unclear, _) => End::Back(Why::Changed),
+        // Whatever is there is not ours to touch, and nobody would look for it there.
+        (Stand::Unclear, _) => End::Back(left_aside(deed, ground)),
+    }
+}
+
+/// It was cut off between the step that took it and the look at what that was.
+fn give_back(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+    if deed.action.links() {
+        return swap_back(deed, ground, Why::Changed, stop);
+    }
+    match put_back(deed, ground, Why::Changed) {
+        // It has not got it back: there is something by now, or the folder is gone.
+        End::Open(Why::Occupied | Why::Gone) => End::Back(left_aside(deed, ground)),
+        end => end,
     }
 }
 

@@ -26,6 +26,7 @@ use super::deed::{Action, Deed};
 use super::facts::Facts;
 use super::ground::{Ground, Place, look, open_file};
 use super::last_look::{LastLook, untouched};
+use super::spare;
 use super::sync::sync_folder;
 use super::trees;
 use super::undo::read_all;
@@ -95,7 +96,15 @@ fn set_aside(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     }
     match look_again(deed, ground, stop) {
         Ok(()) => End::Done,
-        Err(why) => put_back(deed, ground, why),
+        Err(why) => match put_back(deed, ground, why) {
+            // Somebody has saved twice: what came first is where nobody would look for it.
+            End::Open(Why::Occupied | Why::Gone)
+                if found(deed, ground, &deed.aside) == Ok(Found::Other) =>
+            {
+                End::Back(left_aside(deed, ground))
+            }
+            end => end,
+        },
     }
 }
 
@@ -246,13 +255,9 @@ pub(super) fn swap(deed: &Deed, ground: &Ground) -> Result<(), Why> {
 
 /// The link that was not used. One to a file that has no other name by now stays: its bytes may be nowhere else.
 pub fn unmake(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
-    match may_unlink_link(deed, ground, &deed.aside, stop) {
-        Ok(true) => {}
-        Ok(false) => return End::Back(left_aside(deed, ground)),
-        Err(why) => return End::Open(why),
-    }
-    match unlink_if(deed, ground, Found::Link) {
-        Ok(()) => End::Back(why),
+    match spare::cleared(deed, ground, stop) {
+        Ok(true) => End::Back(why),
+        Ok(false) => End::Back(left_aside(deed, ground)),
         Err(why) => End::Open(why),
     }
 }

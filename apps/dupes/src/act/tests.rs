@@ -1,5 +1,6 @@
 //! What a mount, a crash or somebody else makes of a deed: each state is made by hand, so that no timing decides.
 
+mod caught;
 mod others;
 mod stopped;
 
@@ -333,12 +334,21 @@ fn nothing_is_finished_when_the_keeper_is_not_what_it_was() {
 #[test]
 fn an_undo_that_was_cut_off_is_brought_to_its_end() {
     for action in [Action::Hardlink, Action::Symlink] {
-        let cut: [(&str, fn(&Scene)); 3] = [
-            ("only the intent", |_| ()),
-            ("copied", |scene| fs::write(scene.path("tree/.dupes-1"), "sa").unwrap()),
-            ("exchanged", |scene| {
+        let copied = |scene: &Scene, name: &str| {
+            let path = scene.path(name);
+            fs::write(&path, "same").unwrap();
+            let deed = &scene.shelf.stories().unwrap()[0].deeds[0].0;
+            deed.attributes.give_to(fs::File::options().write(true).open(path).unwrap()).unwrap();
+        };
+        let cut: [(&str, &dyn Fn(&Scene)); 4] = [
+            ("only the intent", &|_| ()),
+            ("copied in part", &|scene| {
+                fs::write(scene.path("tree/.dupes-1-new"), "sa").unwrap();
+            }),
+            ("copied", &|scene| copied(scene, "tree/.dupes-1")),
+            ("exchanged", &|scene| {
                 fs::rename(scene.path("tree/go"), scene.path("tree/.dupes-1")).unwrap();
-                fs::write(scene.path("tree/go"), "same").unwrap();
+                copied(scene, "tree/go");
             }),
         ];
         for (state, make) in cut {

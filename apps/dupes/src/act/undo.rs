@@ -5,19 +5,18 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, SeekFrom, fstat, fsync, linkat, openat, renameat_with,
-    seek, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, fstat, fsync, linkat, openat, seek, unlinkat};
 use rustix::io::Errno;
 
 use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
 use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
-use super::steps::{End, Found, again, found, may_unlink_link, rename};
+use super::spare::{cleared, is_spare, named};
+use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
 use super::sync::sync_folder;
 use super::trees;
 use super::verify::{errno, fill};
@@ -85,7 +84,10 @@ pub fn undo(
 pub(super) fn line(deed: &Deed, end: &End, time: Time, ground: &Ground) -> Line {
     match end {
         End::Done => Line::Undone(deed.number, again_of(deed, ground)),
-        End::Back(_) | End::Aside(_) | End::Open(_) => Line::Done(deed.number, time),
+        // The journal goes on naming the place.
+        End::Back(Why::Aside(_)) => Line::Left(deed.number),
+        End::Back(_) | End::Aside(_) => Line::Done(deed.number, time),
+        End::Open(_) => Line::Undoing(deed.number),
     }
 }
 
@@ -107,6 +109,12 @@ pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> E
     };
     match back {
         Ok(()) => End::Done,
+        // In the middle: whoever recovers looks at what is aside.
+        Err(Why::Stopped)
+            if deed.action.links() && found(deed, ground, &deed.aside) != Ok(Found::Nothing) =>
+        {
+            End::Open(Why::Stopped)
+        }
         Err(why) => End::Back(why),
     }
 }
@@ -119,7 +127,9 @@ fn from_aside(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
         (Found::Victim, Found::Nothing) if is_back(deed, ground, stop)? => return Ok(()),
         (Found::Nothing, Found::Victim | Found::Altered) => {}
         (_, Found::Victim | Found::Altered) => return Err(Why::Occupied),
-        (_, _) => return Err(Why::Gone),
+        // Whosever it is, nobody would look for it there.
+        (_, Found::Link | Found::Other) => return Err(left_aside(deed, ground)),
+        (_, Found::Nothing) => return Err(Why::Gone),
     }
     // Whoever has deleted some of a folder: that is not what was there.
     if let Ok(gone @ 1..) = trees::missing(deed, ground) {
@@ -147,60 +157,115 @@ fn is_back(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
 // ---------------------------------------------------------------- links
 
 /// In the place of the link, a file as it was: a copy of the one that stayed.
+///
+/// ```text
+/// copy made at unfinished ──rename──▶ aside; at ⇄ aside; look at what is aside now
+///                                     (sync) ──▶ unlink aside ──▶ (sync)
+///                                     at ⇄ aside; look again; unlink aside    if that is no link of ours
+/// ```
+///
+/// What an exchange can catch is never at the name of the unfinished copy: that may be unlinked unseen.
 fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
-    let folder = ground.folder(&deed.at)?;
-    let name = deed.at.split().1;
-    // A name that no other deed has: what is there is of an undo that was cut off.
-    let new = deed.aside.split().1;
-    match found(deed, ground, &deed.at)? {
-        // One that has become the only name of what somebody has written since is his.
-        Found::Link if !may_unlink_link(deed, ground, &deed.at, stop)? => {
-            return Err(Why::Occupied);
-        }
-        Found::Link => {}
-        Found::Nothing => return Err(Why::Gone),
-        // The number of the old inode may have been given to the new file.
-        Found::Victim | Found::Altered | Found::Other => {
-            // Cut off behind the exchange: what was made is in its place, and the link is aside.
-            if found(deed, ground, &deed.aside)? == Found::Link
-                && is_restored(deed, &folder, stop)?
-                && may_unlink_link(deed, ground, &deed.aside, stop)?
-            {
-                return gone(&folder, new);
+    let restored = || {
+        let folder = ground.folder(&deed.at)?;
+        gone(&folder, unfinished(deed).split().1)?;
+        match found(deed, ground, &deed.at)? {
+            // One that has become the only name of what somebody has written since is his.
+            Found::Link if !may_unlink_link(deed, ground, &deed.at, stop)? => {
+                cleared(deed, ground, stop).and(Err(Why::Occupied))
             }
-            if look(&folder, new)?.is_none() && is_restored(deed, &folder, stop)? {
-                return Ok(());
-            }
-            return Err(Why::Occupied);
+            Found::Link => put_in_place(story, deed, (ground, &folder), stop),
+            Found::Nothing => cleared(deed, ground, stop).and(Err(Why::Gone)),
+            // The number of the old inode may have been given to the new file.
+            Found::Victim | Found::Altered | Found::Other => go_on(deed, ground, &folder, stop),
         }
+    };
+    restored().map_err(|why| named(deed, ground, why, stop))
+}
+
+/// Where a copy is written.
+fn unfinished(deed: &Deed) -> Place {
+    deed.aside.beside(&[deed.aside.split().1.as_bytes(), b"-new"].concat())
+}
+
+fn put_in_place(
+    story: &Story,
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<(), Why> {
+    // A copy of an undo that was cut off before the exchange.
+    if !cleared(deed, ground, stop)? {
+        return Err(Why::Occupied);
     }
-    // Of an undo that was cut off: the name is ours, and what is done has no old file any more.
-    gone(&folder, new)?;
+    let unfinished = unfinished(deed);
+    let new = unfinished.split().1;
     match sibling(story, deed, ground, stop)? {
         Some(place) => {
             let from = ground.folder(place)?;
-            again(|| linkat(&from, place.split().1, &folder, new, AtFlags::empty()))
+            again(|| linkat(&from, place.split().1, folder, new, AtFlags::empty()))
                 .map_err(|error| Why::Failed("link it to its other name", error))?;
         }
-        None => copy(deed, ground, &folder, new, stop)?,
+        None => copy(deed, ground, folder, new, stop)?,
     }
-    let exchanged = again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE));
-    if let Err(error) = exchanged {
-        let _ = gone(&folder, new);
-        return Err(Why::Failed("put it in its place", error));
+    let made = look(folder, new)?.map(|stat| Facts::new(&stat)).ok_or(Why::Gone)?;
+    rename(folder, new, folder, deed.aside.split().1).inspect_err(|_| drop(gone(folder, new)))?;
+    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
+    take_or_give_back(deed, ground, folder, &made, stop)
+}
+
+/// After an exchange. Somebody may have put another file at the path just before it, or written to the link.
+pub(super) fn take_or_give_back(
+    deed: &Deed,
+    ground: &Ground,
+    folder: &OwnedFd,
+    made: &Facts,
+    stop: &Stop,
+) -> Result<(), Why> {
+    if found(deed, ground, &deed.aside)? != Found::Link || !is_spare(deed, ground, stop)? {
+        return Err(give_back(deed, ground, folder, made, stop));
     }
-    // Somebody may have put another file there in between, or written to it.
-    let is_ours = found(deed, ground, &deed.aside)
-        .and_then(|it| Ok(it == Found::Link && may_unlink_link(deed, ground, &deed.aside, stop)?));
-    if is_ours != Ok(true) {
-        again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE))
-            .map_err(|error| Why::Failed("put back what was there", error))?;
-        gone(&folder, new)?;
-        return Err(is_ours.err().unwrap_or(Why::Occupied));
+    synced(folder)?;
+    gone(folder, deed.aside.split().1)?;
+    synced(folder)
+}
+
+/// What was at the path gets it back, and what was made for it goes, if it is that: somebody may have saved once
+/// more, and then that is the one that has the path.
+pub(super) fn give_back(
+    deed: &Deed,
+    ground: &Ground,
+    folder: &OwnedFd,
+    made: &Facts,
+    stop: &Stop,
+) -> Why {
+    let given = swap(deed, ground).and_then(|()| {
+        let stat = look(folder, deed.aside.split().1)?;
+        match stat.is_none_or(|stat| Facts::new(&stat).is_as_written(made)) {
+            true => cleared(deed, ground, stop).map(drop),
+            false => swap(deed, ground),
+        }
+    });
+    match given.and_then(|()| synced(folder)) {
+        Ok(()) => Why::Occupied,
+        Err(why) => why,
     }
-    synced(&folder)?;
-    gone(&folder, new)?;
-    synced(&folder)
+}
+
+/// The file at the path may be what was put there before it was cut off.
+fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<(), Why> {
+    let is_back = is_restored(deed, folder, stop)?;
+    synced(folder)?;
+    if !cleared(deed, ground, stop)? {
+        // The exchange has caught what somebody had saved just then.
+        if is_back && has_attributes(deed, folder)? {
+            let (_, made) = open_file(folder, deed.at.split().1)?;
+            return Err(give_back(deed, ground, folder, &made, stop));
+        }
+        return Err(Why::Occupied);
+    }
+    synced(folder)?;
+    if is_back { Ok(()) } else { Err(Why::Occupied) }
 }
 
 fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {

@@ -180,7 +180,7 @@ impl fmt::Display for Why {
             Why::Occupied => f.write_str("something is at that path: both are kept"),
             Why::Aside(path) => write!(
                 f,
-                "somebody has changed what is at its path while it was out of the way; the file itself is {path}"
+                "somebody has changed what is at its path while it was out of the way; what was put aside is {path}"
             ),
             Why::Stopped => f.write_str("was not begun: it was to stop"),
             Why::Failed(what, error) => {

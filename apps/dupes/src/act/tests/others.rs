@@ -4,7 +4,7 @@ use super::*;
 use crate::act::settle_durably;
 use crate::act::steps::swap_back;
 
-fn bytes(scene: &Scene, name: &str) -> String {
+pub(super) fn bytes(scene: &Scene, name: &str) -> String {
     fs::read_to_string(scene.path(name)).unwrap_or_default()
 }
 
@@ -20,7 +20,7 @@ fn rewritten(path: PathBuf, text: &str) {
     fs::File::options().append(true).open(path).unwrap().set_modified(mtime).unwrap();
 }
 
-fn undone(scene: &Scene) -> End {
+pub(super) fn undone(scene: &Scene) -> End {
     let story = scene.shelf.stories().unwrap().remove(0);
     let mut journal = scene.shelf.resume(&story.id).unwrap();
     undo::undo(&story, &story.ground(), &mut journal, &Stop::new()).unwrap().remove(0).1

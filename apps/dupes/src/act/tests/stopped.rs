@@ -39,22 +39,34 @@ fn an_undo_that_is_told_to_stop_stops_and_goes_on() {
             for looks in 0.. {
                 let scene = linked(action);
                 if replaced {
+                    // So that nobody gets its inode.
+                    fs::hard_link(scene.path("tree/keep"), scene.path("old")).unwrap();
                     fs::copy(scene.path("tree/keep"), scene.path("new")).unwrap();
                     fs::rename(scene.path("new"), scene.path("tree/keep")).unwrap();
                 }
                 let ends = undone(&scene, &Stop::after(looks));
                 let done = ends.iter().filter(|end| **end == End::Done).count();
-                let stopped = ends.iter().filter(|end| **end == End::Back(Why::Stopped)).count();
+                let is_stopped =
+                    |end: &&End| matches!(end, End::Back(Why::Stopped) | End::Open(Why::Stopped));
+                let stopped = ends.iter().filter(is_stopped).count();
                 assert_eq!(done + stopped, ends.len(), "{action} {looks}: {ends:?}");
                 counts[done] += 1;
                 let story = scene.shelf.stories().unwrap().remove(0);
                 assert_eq!(story.count(|stage| matches!(stage, Stage::Undone(_))), done as u64);
-                assert!(!story.is_open(), "{action} {looks}: the same command goes on");
+                // In the middle of a deed of which nobody knew what is aside; otherwise the same command goes on.
+                let is_open = ends.contains(&End::Open(Why::Stopped));
+                assert_eq!(story.is_open(), is_open, "{action} {looks}");
+                let settled = if is_open {
+                    assert_eq!(scene.recovered(&story, Way::Finish), End::Done, "{action} {looks}");
+                    1
+                } else {
+                    0
+                };
                 let whole = scene.shape();
                 let names: Vec<&str> = whole.iter().map(|(name, _)| name.as_str()).collect();
                 assert_eq!(names, ["tree/go", "tree/keep", "tree/too"], "{action} {looks}");
                 let rest = undone(&scene, &Stop::new());
-                assert_eq!(rest, vec![End::Done; 2 - done], "{action} {looks}");
+                assert_eq!(rest, vec![End::Done; 2 - done - settled], "{action} {looks}");
                 let inode = |name| fs::metadata(scene.path(name)).unwrap().ino();
                 assert_eq!(inode("tree/go"), inode("tree/too"), "{action} {looks}");
                 assert_ne!(inode("tree/go"), inode("tree/keep"), "{action} {looks}");

@@ -230,6 +230,9 @@ impl Witness for Teller {
                 ));
             }
             (Outcome::Already(_) | Outcome::Refused(Why::Stopped), _, _) => {}
+            (Outcome::Open(_), Some(why), _) => {
+                say(&format!("dupes: {}: neither done nor as it was: {why}", escaped(at)));
+            }
             (_, Some(why), _) => say(&format!("dupes: {}: left as it is: {why}", escaped(at))),
             (_, None, _) => {}
         }
