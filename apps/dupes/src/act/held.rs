@@ -25,7 +25,7 @@ pub struct Held {
 type Id = (u64, u64);
 
 /// Of a file: its path in the quarantine, names there, names in all, and bytes on disk.
-type Known = (Vec<u8>, u64, u64, u64);
+type Known = (Vec<u8>, usize, usize, u64);
 
 impl Held {
     /// By all these runs, as it is now.
@@ -66,6 +66,6 @@ impl Held {
 fn add(all: &mut HashMap<Id, Known>, path: Vec<u8>, stat: &Stat) {
     let bytes = stat.st_blocks.cast_unsigned() * 512;
     let known =
-        all.entry((stat.st_dev, stat.st_ino)).or_insert((path, 0, stat.st_nlink as u64, bytes));
+        all.entry((stat.st_dev, stat.st_ino)).or_insert((path, 0, stat.st_nlink as usize, bytes));
     known.1 += 1;
 }

@@ -1,6 +1,7 @@
 //! What a mount, a crash or somebody else makes of a deed: each state is made by hand, so that no timing decides.
 
 mod caught;
+mod meanwhile;
 mod others;
 mod stopped;
 
