@@ -12,7 +12,7 @@ use crate::act::held::Held;
 use crate::act::purge::Copies;
 use crate::act::recover::{Way, settle};
 use crate::act::steps::End;
-use crate::cli::{PurgeQuarantine, Style};
+use crate::cli::{Consent, PurgeQuarantine, Style};
 use crate::exit::Exit;
 use crate::journal::{Line, Shelf, Story};
 use crate::stop::Stop;
@@ -165,8 +165,14 @@ pub(in crate::commands) fn purge_quarantine(
         say("dupes: there is nothing in the quarantine to purge");
         return Ok(Exit::Complete);
     }
-    let Held { files, folders, bytes } = Held::by(&stories);
-    let question = for_good(files, folders, bytes);
+    // Nobody is asked who has said yes: what there is need not be counted.
+    let question = match asked.consent {
+        Consent::Given => String::new(),
+        Consent::Asked => {
+            let Held { files, folders, bytes } = Held::by(&stories);
+            for_good(files, folders, bytes)
+        }
+    };
     if let Some(exit) = refused(&question, asked.consent, &stop)? {
         return Ok(exit);
     }

@@ -61,6 +61,8 @@ pub(super) struct Purged {
     frees: u64,
     /// Names that could not be: they stay in the quarantine.
     left: u64,
+    /// Of these, folders of which some is gone.
+    partly: u64,
 }
 
 impl Teller {
@@ -71,11 +73,12 @@ impl Teller {
 
     /// What was removed a moment ago is deleted, if no end says otherwise.
     pub(super) fn purged(&mut self, ends: &[(Deed, End)], ground: &Ground) -> Purged {
-        let mut purged = Purged { names: 0, frees: 0, left: 0 };
+        let mut purged = Purged { names: 0, frees: 0, left: 0, partly: 0 };
         let mut kept = HashSet::new();
         for (deed, end) in ends {
             let (End::Back(why) | End::Aside(why) | End::Open(why)) = end else { continue };
             purged.left += 1;
+            purged.partly += u64::from(matches!(why, Why::Partly(_)));
             kept.insert((deed.facts.device, deed.facts.inode));
             let path = ground.path(&deed.at);
             match self.style {
@@ -154,8 +157,10 @@ fn summary(
             format!("Dry run: nothing was changed. --execute would {action} {names}")
         }
     };
-    let in_quarantine = purged.map(|purged| done - purged.names);
+    let in_quarantine = purged.map(|purged| done - purged.names - purged.partly);
+    let partly = purged.map_or(0, |purged| purged.partly);
     let counts = [
+        (partly, "is deleted in part", "are deleted in part"),
         (in_quarantine.unwrap_or(0), "is in the quarantine", "are in the quarantine"),
         (*already, "is so already", "are so already"),
         (*refused, "is left as it is", "are left as they are"),
@@ -168,7 +173,10 @@ fn summary(
     let verb = if execute { "freed" } else { "would be freed" };
     text += &format!("; {} {verb} now, {} by dupes purge-quarantine\n", Size(now), Size(later));
     if *stopped {
-        text += "Stopped before all was done: the same command goes on\n";
+        text += match purged {
+            Some(_) => "Stopped before all was deleted: dupes purge-quarantine goes on\n",
+            None => "Stopped before all was done: the same command goes on\n",
+        };
     }
     if let Some(id) = id.filter(|_| in_quarantine.unwrap_or(*done) > 0) {
         text += &format!("To take it back: dupes undo {id}\n");
