@@ -78,6 +78,13 @@ fn a_root_that_is_added_is_scanned_with_its_filters() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(stderr(&output).contains(&format!("{inside}: never scanned")), "{output:?}");
     }
+    // Nor do they register what was not.
+    let unknown = bench.dir.path().to_str().unwrap();
+    for verb in [&["refresh", unknown][..], &["scan", "files", unknown]] {
+        let output = bench.dupes(verb);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains("is not registered"), "{output:?}");
+    }
     assert_eq!(listed(), roots);
     let status = bench.dupes(&["status"]);
     assert!(String::from_utf8_lossy(&status.stdout).contains("never scanned"), "{status:?}");
@@ -505,6 +512,7 @@ fn one_of_a_thing_is_told_as_one() {
     words.into_iter().for_each(|words| tell(bench.dupes(words)));
     tell(bench.dupes(&["apply", "remove", "--report", "--journal", journal.to_str().unwrap()]));
     tell(bench.dupes(&["purge", "--yes"]));
+    told += &dupes::report::of_unread_offline(1).unwrap();
     for part in
         ["1 root, ", "1 file gone", "1 set of equal", "remove 1 name;", "1 file, 1 folder\n"]
     {
