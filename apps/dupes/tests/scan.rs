@@ -8,12 +8,18 @@ mod scans;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use dupes::alike::{By, Likeness};
 use dupes::cli::{self, Command as Verb};
 use dupes::find::Live;
+use dupes::options::Format;
+use dupes::output::printer;
+use dupes::report;
 use dupes::scan::{self, Scan};
+use dupes::stop::Stop;
 use dupes::store::Store;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -24,13 +30,22 @@ use support::{can_inject, stderr};
 
 #[derive(Clone, Debug)]
 enum Change {
-    Write { name: String, len: usize, fill: u8 },
+    Write {
+        name: String,
+        len: usize,
+        fill: u8,
+    },
     Remove(String),
     Rename(String, String),
     Link(String, String),
     Folder(String),
     Scan(&'static str),
+    /// By the program itself, some words of it.
+    Run(&'static [&'static str]),
 }
+
+const REFRESH: &[&str] = &["refresh", "--progress", "never"];
+const PURGE: &[&str] = &["purge", "--yes"];
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     let name = || "[ab](/[ab](/[ab])?)?";
@@ -41,7 +56,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
         2 => (name(), name()).prop_map(|(from, to)| Change::Rename(from, to)),
         1 => (name(), name()).prop_map(|(from, to)| Change::Link(from, to)),
         1 => name().prop_map(Change::Folder),
-        3 => prop::sample::select(vec!["all", "folders", "files", "all"]).prop_map(Change::Scan),
+        3 => prop::sample::select(vec!["all", "folders", "files", "--restart"]).prop_map(Change::Scan),
+        1 => prop::sample::select(vec![REFRESH, PURGE]).prop_map(Change::Run),
     ];
     prop::collection::vec(change, 1..25)
 }
@@ -67,7 +83,26 @@ fn apply(bench: &Bench, change: &Change) {
             assert!(asked.is_dir());
             bench.scan(&[mode]);
         }
+        // There is nothing to refresh before a first scan, and no database.
+        Change::Run(words) => {
+            let status = bench.dupes(words).status.code();
+            assert!(matches!(status, Some(0 | 2)), "{words:?}: {status:?}");
+        }
     }
+}
+
+/// What reports say, as programs get it: of folders, of folders by contents, of files.
+fn reports(database: &Path) -> [String; 3] {
+    let store = Store::open(database).unwrap();
+    let [names, contents] = [By::Names, By::Contents].map(|by| {
+        let likeness = Likeness { by, ..Likeness::default() };
+        report::folders::folders(&store, &likeness).unwrap().json().to_string()
+    });
+    let mut listing = Vec::new();
+    let mut json = printer(Format::Json, false, Box::new(&mut listing));
+    report::files(&store, 1, &mut *json, &Stop::new()).unwrap();
+    drop(json);
+    [names, contents, String::from_utf8(listing).unwrap()]
 }
 
 fn cases() -> u32 {
@@ -91,6 +126,7 @@ proptest! {
         let fresh = bench.dir.path().join("fresh.db");
         bench.scan_into(&fresh, &[], Duration::from_secs(10));
         assert_as_good_as_fresh(&bench.dump(), &dump(&fresh));
+        prop_assert_eq!(reports(&bench.database()), reports(&fresh));
     }
 }
 
