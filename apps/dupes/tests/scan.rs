@@ -37,6 +37,7 @@ enum Change {
     },
     Remove(String),
     Rename(String, String),
+    Copy(String, String),
     Link(String, String),
     Folder(String),
     Scan(&'static str),
@@ -48,18 +49,31 @@ const REFRESH: &[&str] = &["refresh", "--progress", "never"];
 const PURGE: &[&str] = &["purge", "--yes"];
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let name = || "[ab](/[ab](/[ab])?)?";
+    let name = || "[abc](/[abc](/[ab])?)?";
+    let folder = || "[a-d](/[ab])?";
     let len = prop_oneof![4 => 0_usize..3, 2 => Just(5_000_usize), 2 => Just(70_000_usize)];
     let change = prop_oneof![
         6 => (name(), len, 0_u8..2).prop_map(|(name, len, fill)| Change::Write { name, len, fill }),
         2 => name().prop_map(Change::Remove),
         2 => (name(), name()).prop_map(|(from, to)| Change::Rename(from, to)),
+        3 => (folder(), folder()).prop_map(|(from, to)| Change::Copy(from, to)),
         1 => (name(), name()).prop_map(|(from, to)| Change::Link(from, to)),
         1 => name().prop_map(Change::Folder),
         3 => prop::sample::select(vec!["all", "folders", "files", "--restart"]).prop_map(Change::Scan),
         1 => prop::sample::select(vec![REFRESH, PURGE]).prop_map(Change::Run),
     ];
     prop::collection::vec(change, 1..25)
+}
+
+/// With all in it, as far as there is room.
+fn copy(from: &Path, to: &Path) {
+    let found = fs::read_dir(from).into_iter().flatten().map(|entry| entry.unwrap().file_name());
+    let found: Vec<_> = found.collect();
+    if !from.is_dir() {
+        let _ = fs::copy(from, to);
+    } else if !to.starts_with(from) && fs::create_dir_all(to).is_ok() {
+        found.iter().for_each(|name| copy(&from.join(name), &to.join(name)));
+    }
 }
 
 fn apply(bench: &Bench, change: &Change) {
@@ -76,6 +90,7 @@ fn apply(bench: &Bench, change: &Change) {
             let _ = fs::remove_dir_all(&path);
         }
         Change::Rename(from, to) => drop(fs::rename(bench.path(from), bench.path(to))),
+        Change::Copy(from, to) => copy(&bench.path(from), &bench.path(to)),
         Change::Link(from, to) => drop(fs::hard_link(bench.path(from), bench.path(to))),
         Change::Folder(name) => drop(fs::create_dir_all(bench.path(name))),
         Change::Scan(mode) => {
