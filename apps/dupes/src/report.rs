@@ -4,6 +4,7 @@
 mod contents;
 pub mod folders;
 mod gaps;
+mod gather;
 pub mod html;
 mod paths;
 
