@@ -187,6 +187,7 @@ pub fn apply(
     let mut work = Work {
         quarantines: Quarantines::new(journal.id(), wanted.quarantine.clone()),
         made: HashSet::new(),
+        moved: HashSet::new(),
         next: 1,
         pool,
     };
@@ -216,6 +217,8 @@ struct Work<'a> {
     quarantines: Quarantines,
     /// Folders that the journal says we may have made.
     made: HashSet<Place>,
+    /// Where files are moved to.
+    moved: HashSet<Place>,
     /// The number of the next deed.
     next: u64,
     pool: &'a Pool,
@@ -295,7 +298,12 @@ impl<'a> Run<'a> {
                 }
                 Action::Move => {
                     let to = self.wanted.to.clone().expect("who moves says where to");
-                    Place { root: self.base(to, journal), path: deed.at.path.clone() }
+                    let place = Place { root: self.base(to, journal), path: deed.at.path.clone() };
+                    // Of two that would come to one place the first in the plan does, not whoever is faster.
+                    if !work.moved.insert(place.clone()) {
+                        return Err(Why::Occupied);
+                    }
+                    place
                 }
             };
             ready.push(Deed { number, aside, ..deed });
