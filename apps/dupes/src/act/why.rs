@@ -36,8 +36,10 @@ pub enum Why {
     OtherFileSystem,
     /// It has a name outside of the roots: nothing would come free.
     LinkedElsewhere,
-    /// It is a journal or a database of this program, or a folder with one in it.
+    /// It is a journal, a database or in a quarantine of this program, or a folder with one in it.
     Own,
+    /// It lies where files are moved to.
+    Target,
     /// There is no place to put it aside.
     NoQuarantine(String),
     /// The file system can't do that.
@@ -77,6 +79,7 @@ impl Why {
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
+            Why::Target => "target",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
             Why::Occupied => "occupied",
@@ -127,7 +130,10 @@ impl fmt::Display for Why {
             Why::LinkedElsewhere => {
                 f.write_str("has another name outside of the roots: nothing would come free")
             }
-            Why::Own => f.write_str("is a journal or a database of dupes itself, or has one in it"),
+            Why::Own => f.write_str(
+                "is a journal, a database or in a quarantine of dupes itself, or has one in it",
+            ),
+            Why::Target => f.write_str("lies where files are moved to, or has that in it"),
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),
             Why::Unsupported(what) => write!(f, "the file system can't {what}"),
             Why::Occupied => f.write_str("something is at that path: both are kept"),

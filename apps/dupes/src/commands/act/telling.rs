@@ -115,7 +115,8 @@ impl Teller {
             Style::Json => {
                 let event = json!({
                     "event": "end", "action": action.name(), "executed": execute, "id": id,
-                    "done": sums.done, "already": sums.already, "refused": sums.refused, "open": sums.open,
+                    "done": sums.done, "already": sums.already, "refused": sums.refused,
+                    "not_begun": sums.not_begun, "open": sums.open,
                     "deleted": purged.map(|purged| purged.names), "stopped": sums.stopped,
                     "freed_now": now, "freed_by_purge": later,
                 });
@@ -141,7 +142,7 @@ fn summary(
     (now, later): (u64, u64),
     purged: Option<Purged>,
 ) -> String {
-    let Sums { done, already, refused, stopped, .. } = sums;
+    let Sums { done, already, refused, not_begun, stopped, .. } = sums;
     let mut text = match (execute, purged) {
         (true, Some(purged)) => format!("deleted {}", Count(purged.names, "name")),
         (true, None) => format!("{} {}", did(action), Count(*done, "name")),
@@ -153,8 +154,9 @@ fn summary(
     let in_quarantine = purged.map(|purged| done - purged.names);
     let counts = [
         (in_quarantine.unwrap_or(0), "are in the quarantine"),
-        (*already, "are so already"),
+        (*already, "are gone or linked already"),
         (*refused, "are left as they are"),
+        (*not_begun, "were not begun"),
     ];
     for (count, what) in counts {
         if count > 0 {
@@ -202,6 +204,7 @@ impl Witness for Teller {
             Outcome::Done if self.execute => ("done", None),
             Outcome::Done => ("would", None),
             Outcome::Already(why) => ("already", Some(why)),
+            Outcome::Refused(why @ Why::Stopped) => ("not-begun", Some(why)),
             Outcome::Refused(why) => ("refused", Some(why)),
             Outcome::Open(why) => ("open", Some(why)),
         };
