@@ -28,6 +28,7 @@ use crate::act::trees;
 use crate::act::why::Why;
 use crate::act::{self, Before, Sums, Wanted};
 use crate::cli::{Apply, PurgeQuarantine, Source, Style, Subject};
+use crate::count::Count;
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::find::{Live, Pools};
@@ -213,6 +214,15 @@ fn interrupted(id: &str) -> String {
     format!("{id} was interrupted: `dupes recover finish` or `dupes recover roll-back`")
 }
 
+fn cut_off(story: &Story) -> String {
+    let (id, done) = (&story.id, story.count(|stage| matches!(stage, Stage::Done(_))));
+    let names = Count(done, "name");
+    format!(
+        "dupes: {id} was cut off between two actions, {names} done and none halfway: the same command does the \
+         rest, and dupes undo {id} takes back what is done"
+    )
+}
+
 /// What was put back may have been acted on and put back again.
 fn put_back(stories: &[Story]) -> HashMap<Before, Again> {
     let mut all: HashMap<Before, Again> = HashMap::new();
@@ -285,6 +295,7 @@ fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
     for story in stories.iter().filter(|story| story.is_open()) {
         say(&format!("dupes: --execute would refuse: {}", interrupted(&story.id)));
     }
+    stories.iter().filter(|story| story.is_cut_off()).for_each(|story| say(&cut_off(story)));
     Ok(stories)
 }
 
@@ -344,10 +355,12 @@ fn writable(
     why: &str,
 ) -> Result<(Shelf, crate::store::lock::WriteLock), Box<dyn Error>> {
     let (shelf, lock) = locked(folder, why)?;
-    if let Some(story) = shelf.stories()?.iter().find(|story| story.is_open()) {
+    let stories = shelf.stories()?;
+    if let Some(story) = stories.iter().find(|story| story.is_open()) {
         let id = &story.id;
         return Err(format!("{}, then again", interrupted(id)).into());
     }
+    stories.iter().filter(|story| story.is_cut_off()).try_for_each(|it| told_once(&shelf, it))?;
     Ok((shelf, lock))
 }
 
@@ -360,6 +373,14 @@ fn is_known(folder: &Path) -> Result<(), Box<dyn Error>> {
     }
     let shown = escaped(folder.as_os_str().as_bytes());
     Err(format!("{shown}: there is no such folder of journals").into())
+}
+
+/// There is nothing to settle: it is said, and the journal gets its end.
+fn told_once(shelf: &Shelf, story: &Story) -> Result<(), Box<dyn Error>> {
+    say(&cut_off(story));
+    let mut journal = shelf.resume(&story.id)?;
+    journal.add(&Line::End);
+    Ok(act::durable(&mut journal)?)
 }
 
 fn locked(
@@ -427,7 +448,8 @@ pub(super) fn recover(folder: &Path, way: Way, style: Style) -> Result<Exit, Box
     let stop = stop_on_signals()?;
     let (shelf, _lock) = locked(folder, "recover")?;
     let (stories, unreadable) = shelf.all()?;
-    let open: Vec<Story> = stories.into_iter().filter(Story::is_open).collect();
+    let open: Vec<Story> =
+        stories.into_iter().filter(|story| story.is_open() || story.is_cut_off()).collect();
     let mut exit = Exit::Complete;
     for one in &unreadable {
         say(&format!("dupes: {}", one.why));
@@ -437,6 +459,10 @@ pub(super) fn recover(folder: &Path, way: Way, style: Style) -> Result<Exit, Box
         say("dupes: nothing was interrupted");
     }
     for cut_off in open {
+        if cut_off.is_cut_off() && way != Way::RollBack {
+            told_once(&shelf, &cut_off)?;
+            continue;
+        }
         // What is being taken back is taken back.
         let way = if cut_off.rolling_back && way == Way::Finish { Way::RollBack } else { way };
         let ends = recover_one(&shelf, &cut_off, way, &stop)
@@ -463,7 +489,9 @@ fn recover_one(
     let mut journal = shelf.resume(&cut_off.id)?;
     // Of an undo or a purge there is nothing more to take back than what was open.
     let all_goes_back = way == Way::RollBack
-        && (cut_off.rolling_back || cut_off.count(|stage| stage == Stage::Intended) > 0);
+        && (cut_off.rolling_back
+            || cut_off.is_cut_off()
+            || cut_off.count(|stage| stage == Stage::Intended) > 0);
     if all_goes_back {
         journal.add(&Line::RollingBack);
         act::durable(&mut journal)?;

@@ -335,6 +335,8 @@ fn line(story: &Story) -> String {
     }
     if story.is_open() {
         text += "  INTERRUPTED: dupes recover finish, or roll-back";
+    } else if story.is_cut_off() {
+        text += "  CUT OFF between two actions: the same command does the rest";
     }
     text + "\n"
 }
@@ -344,7 +346,7 @@ fn run_json(story: &Story, with_files: bool) -> Value {
         counts(story).into_iter().map(|(word, count)| (word.into(), count.into())).collect();
     let mut value = json!({
         "id": story.id, "when": story.when, "action": story.action.name(),
-        "interrupted": story.is_open(), "files": counts,
+        "interrupted": story.is_open(), "cut_off": story.is_cut_off(), "files": counts,
     });
     if with_files {
         let ground = story.ground();
