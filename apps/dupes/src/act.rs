@@ -112,6 +112,10 @@ pub struct Seen<'a> {
 pub struct Sums {
     /// Names.
     pub done: u64,
+    /// Of these, whole folders.
+    pub folders: u64,
+    /// Files in them.
+    pub in_folders: u64,
     /// Names.
     pub already: u64,
     /// Names.
@@ -437,6 +441,10 @@ impl<'a> Run<'a> {
             Outcome::Open(_) => &mut self.sums.open,
         };
         *counter += 1;
+        if let (Outcome::Done, Some(extent)) = (outcome, tree) {
+            self.sums.folders += 1;
+            self.sums.in_folders += extent.files;
+        }
         self.sums.frees = self.sums.frees.saturating_add(frees);
         let seen = Seen { path: &path, tree, keeper };
         self.witness.saw(&seen, outcome, frees);

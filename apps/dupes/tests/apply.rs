@@ -132,7 +132,7 @@ fn a_plan_is_the_same_every_time_and_carried_out_later() {
     assert!(acts.has("x/c") && !acts.has("a") && !acts.has("b"));
     let (code, said) = acts.apply(&["remove", "--plan", "one"]);
     assert_eq!(code, 0, "what is gone is done: {said}");
-    assert!(said.contains("2 are gone or linked already"), "{said}");
+    assert!(said.contains("2 are gone, linked or shared already"), "{said}");
 }
 
 #[test]

@@ -191,9 +191,9 @@ fn a_path_that_never_was_is_not_taken_for_done() {
     }
     // What we have taken away is as it was wanted.
     let (code, said) = acts.apply(&["remove", "--plan", "plan"]);
-    assert!(code == 0 && said.contains("1 are gone or linked already"), "{said}");
+    assert!(code == 0 && said.contains("1 are gone, linked or shared already"), "{said}");
     let (code, said) = acts.apply(&["remove", "--plan", "plan"]);
-    assert!(code == 0 && said.contains("2 are gone or linked already"), "{said}");
+    assert!(code == 0 && said.contains("2 are gone, linked or shared already"), "{said}");
 }
 
 #[test]

@@ -104,6 +104,10 @@ pub(super) fn check(
     }
     if wanted.action == Action::Reflink {
         can_share(&keeper.file, &first.file)?;
+        // Who can't say is asked to share them once more.
+        if extents::has_nothing_to_share(&keeper.file, &first.file).unwrap_or(false) {
+            return Err(Why::Shared);
+        }
     }
     let mut hasher = Hasher::new(Algorithm::Blake3);
     if let Some(stop) = stop {

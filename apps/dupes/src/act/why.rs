@@ -13,6 +13,8 @@ pub enum Why {
     Gone,
     /// It is a link to the file that stays already.
     Linked,
+    /// All of its blocks are those of the file that stays, or it is so small that it has none.
+    Shared,
     /// It is no regular file.
     NotAFile,
     /// A folder on the way is a link, or no folder.
@@ -59,7 +61,7 @@ pub enum Why {
 impl Why {
     /// What was wanted is so already: no reason to complain.
     pub fn is_done(&self) -> bool {
-        matches!(self, Why::Gone | Why::Linked)
+        matches!(self, Why::Gone | Why::Linked | Why::Shared)
     }
 
     /// In one word, for programs.
@@ -67,6 +69,7 @@ impl Why {
         match self {
             Why::Gone => "gone",
             Why::Linked => "linked",
+            Why::Shared => "shared",
             Why::NotAFile => "not-a-file",
             Why::FolderIsLink => "folder-is-link",
             Why::OtherRoot => "other-root",
@@ -98,7 +101,8 @@ impl fmt::Display for Why {
         match self {
             Why::Gone => f.write_str("is not there any more"),
             Why::Linked => f.write_str("is a link to the file that stays already"),
-            Why::NotAFile => f.write_str("is no regular file any more"),
+            Why::Shared => f.write_str("has no blocks that it does not share with the file that stays"),
+            Why::NotAFile => f.write_str("is a link, or something else that is no regular file"),
             Why::FolderIsLink => {
                 f.write_str("a folder on the way to it is a link now: links are not followed")
             }

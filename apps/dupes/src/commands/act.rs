@@ -418,6 +418,9 @@ pub(super) fn undo(folder: &Path, id: Option<&str>, style: Style) -> Result<Exit
             let is_done = |story: &Story| story.count(|stage| matches!(stage, Stage::Done(_))) > 0;
             let last = shelf.stories()?.into_iter().rev().find(is_done);
             let last = last.ok_or("there is nothing to undo: dupes log lists what was done")?;
+            if style == Style::Text {
+                say(&format!("dupes: takes back the last run, {}: {}", last.id, last.action));
+            }
             (shelf, lock, last)
         }
     };

@@ -1,6 +1,6 @@
 //! From sets that were found to a plan.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -45,6 +45,8 @@ pub struct Maker {
     folders: HashMap<Vec<u8>, Option<Vec<u8>>>,
     sharing: Sharing,
     devices: HashMap<u64, u16>,
+    /// Rules with a pattern, and whether it has matched anything.
+    patterns: BTreeMap<String, bool>,
     /// What was listed and is not in the plan, with the reason.
     left_out: Vec<(Vec<u8>, Why)>,
 }
@@ -53,10 +55,22 @@ impl Maker {
     /// For files below these. A file that was given stands for itself, in its folder.
     pub fn new(roots: &[Root], keep: Keep, grain: Grain) -> Maker {
         let bases = bases(roots);
-        let (waiting, folders, sharing, devices, left_out) = Default::default();
+        let (waiting, folders, sharing, devices, patterns, left_out) = Default::default();
         let plan = Plan { bases, sets: Vec::new() };
         let (own, whole) = Default::default();
-        Maker { keep, grain, plan, own, whole, waiting, folders, sharing, devices, left_out }
+        Maker {
+            keep,
+            grain,
+            plan,
+            own,
+            whole,
+            waiting,
+            folders,
+            sharing,
+            devices,
+            patterns,
+            left_out,
+        }
     }
 
     /// These neither stay for others nor go.
@@ -86,6 +100,11 @@ impl Maker {
                 }
             }
         }
+        for (_, candidate) in &found {
+            for (text, is) in self.keep.rules.iter().filter_map(|rule| rule.pattern(candidate)) {
+                *self.patterns.entry(text).or_default() |= is;
+            }
+        }
         match self.grain {
             Grain::Files => self.decide(found),
             Grain::Folders => self.waiting.push(found),
@@ -102,6 +121,11 @@ impl Maker {
         if !keepers.is_empty() && !victims.is_empty() {
             self.plan.sets.push(PlannedSet { keepers, victims });
         }
+    }
+
+    /// Rules of `--keep` that hold for none of the files: perhaps somebody has mistyped them.
+    pub fn idle_rules(&self) -> impl Iterator<Item = &String> {
+        self.patterns.iter().filter(|(_, is)| !**is).map(|(text, _)| text)
     }
 
     /// The plan, and what is not in it.

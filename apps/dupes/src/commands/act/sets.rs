@@ -52,6 +52,9 @@ pub(super) fn plan(
         Source::Plan(_) => unreachable!("a plan needs no plan"),
     };
     Ok(made.map(|(maker, exit)| {
+        for rule in maker.idle_rules() {
+            say(&format!("dupes: --keep {rule}: none of the files that are there twice matches"));
+        }
         let (plan, left_out) = maker.finish();
         for (path, why) in left_out.iter().filter(|(_, why)| *why != Why::Target) {
             say(&format!("dupes: {}: left as it is: {why}", escaped(path)));
