@@ -53,9 +53,10 @@ pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>
     };
     replace(file, |out| plan::write(&plan, out)).map_err(|error| error.to_string())?;
     let victims = plan.victims().count();
+    let shown = escaped(file.as_os_str().as_bytes()).to_string();
     say(&format!(
-        "dupes: wrote {}: of {} sets, {victims} files that can go, {} on disk",
-        escaped(file.as_os_str().as_bytes()),
+        "dupes: wrote {shown}: of {} sets, {victims} files that can go, {} on disk. \
+         dupes apply ACTION --plan {shown} says what would happen, and changes nothing",
         plan.sets.len(),
         Size(plan.frees()),
     ));
