@@ -7,6 +7,7 @@
 pub mod deed;
 pub mod facts;
 pub mod ground;
+pub mod held;
 pub mod purge;
 pub mod quarantine;
 pub mod recover;
@@ -18,7 +19,9 @@ pub mod verify;
 pub mod why;
 
 mod check;
+pub mod last_look;
 mod outlook;
+mod spare;
 mod sync;
 pub(crate) use self::sync::sync_folder;
 #[cfg(test)]
@@ -32,9 +35,10 @@ use tidegate::Pool;
 use self::deed::{Action, Again, Deed, Extent};
 use self::facts::{Aspect, Facts, Time};
 use self::ground::{Base, Ground, Place, look};
+use self::last_look::LastLook;
 use self::outlook::Outlook;
 use self::quarantine::{Mount, Quarantines};
-use self::steps::{End, act, finish, make_folders};
+use self::steps::{End, act_and_see, finish, make_folders};
 use self::sync::Folders;
 use self::why::Why;
 use crate::journal::{Journal, Line, NO_TIME};
@@ -360,20 +364,26 @@ impl<'a> Run<'a> {
     ) -> Result<Vec<Ended>, Why> {
         let (ground, stop) = (&self.ground, self.stop);
         let ends = pool.map_slice(&files, |(deeds, _)| {
-            deeds.iter().map(|deed| do_one(deed, ground, stop)).collect::<Vec<_>>()
+            deeds.iter().map(|deed| do_and_see(deed, ground, stop)).collect::<Vec<_>>()
         });
         let ends = ends.map_err(|error| bug(&error))?;
+        let mut last = LastLook::heeding(stop);
+        for ((deeds, _), ends) in files.iter().zip(&ends) {
+            for (deed, (_, seen)) in deeds.iter().zip(ends) {
+                seen.iter().for_each(|keeper| last.compared(&deed.keeper, *keeper));
+            }
+        }
         let mut all: Vec<Ended> = files
             .into_iter()
             .zip(ends)
             .map(|((deeds, frees), ends)| Ended {
-                deeds: deeds.into_iter().zip(ends).collect(),
+                deeds: deeds.into_iter().zip(ends.into_iter().map(|(end, _)| end)).collect(),
                 frees,
             })
             .collect();
         let mut deeds: Vec<&mut (Deed, End)> =
             all.iter_mut().flat_map(|file| &mut file.deeds).collect();
-        settle_durably(&mut deeds, ground, Some(pool), journal)?;
+        settle_durably(&mut deeds, ground, Some(pool), journal, last)?;
         Ok(all)
     }
 
@@ -458,15 +468,19 @@ struct Ended {
 }
 
 fn do_one(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+    do_and_see(deed, ground, stop).0
+}
+
+fn do_and_see(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
     if stop.is_asked() {
-        return End::Back(Why::Stopped);
+        return (End::Back(Why::Stopped), None);
     }
     if deed.action == Action::Move
         && let Err(why) = make_folders(ground, &deed.aside)
     {
-        return End::Back(why);
+        return (End::Back(why), None);
     }
-    act(deed, ground, stop)
+    act_and_see(deed, ground, stop)
 }
 
 /// Folders are synced, what can't be taken back is done and synced, and only then the journal says so.
@@ -475,13 +489,14 @@ pub(crate) fn settle_durably(
     ground: &Ground,
     pool: Option<&Pool>,
     journal: &mut Journal,
+    mut last: LastLook,
 ) -> Result<(), Why> {
     let folders = Folders::sync(deeds, ground, pool);
     folders.judge(deeds);
     let mut unlinked = Vec::new();
     for (deed, end) in deeds.iter_mut().map(|pair| &mut **pair) {
         if *end == End::Done && deed.action.links() {
-            *end = finish(deed, ground);
+            *end = finish(deed, ground, &mut last);
             unlinked.push(deed.number);
         }
     }

@@ -33,6 +33,9 @@ pub struct Stop {
     asked: Arc<AtomicBool>,
     token: Token,
     signals: Option<Arc<Signals>>,
+    /// After so many looks.
+    #[cfg(test)]
+    looks: Option<Arc<std::sync::atomic::AtomicU64>>,
 }
 
 impl Stop {
@@ -65,7 +68,19 @@ impl Stop {
     /// One relaxed load: for between two files, or two chunks of one.
     #[inline]
     pub fn is_asked(&self) -> bool {
+        #[cfg(test)]
+        if let Some(looks) = &self.looks
+            && looks.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_err()
+        {
+            self.ask();
+        }
         self.asked.load(Relaxed)
+    }
+
+    /// One that is asked when somebody has looked so often whether it is: a signal at any moment, without a clock.
+    #[cfg(test)]
+    pub fn after(looks: u64) -> Stop {
+        Stop { looks: Some(Arc::new(looks.into())), ..Stop::default() }
     }
 
     /// Cancelled when the end is asked for, after a signal a moment later than

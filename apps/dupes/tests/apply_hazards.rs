@@ -355,3 +355,51 @@ fn a_plan_that_is_damaged_newer_or_none_is_not_carried_out() {
     let (code, _) = acts.apply(&["remove", "--plan", "plan"]);
     assert_eq!((code, acts.manifest() == before), (2, true));
 }
+
+/// `chattr +a`: a link could be made there, but neither put in its place nor taken away.
+#[test]
+fn a_folder_that_one_may_only_add_to_keeps_its_files() {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let acts = three();
+    let folder = File::open(acts.tree()).unwrap();
+    let Ok(flags) = ioctl_getflags(&folder) else { return eprintln!("skipped: no such flags") };
+    for flag in [IFlags::APPEND, IFlags::IMMUTABLE] {
+        let before = acts.manifest();
+        if ioctl_setflags(&folder, flags | flag).is_err() {
+            return eprintln!("skipped: may not set it");
+        }
+        let ends = ACTIONS.map(|action| {
+            let words = [&words(action)[..], &["tree/a", "tree/b"]].concat();
+            let aside = if action == "remove" { &["--quarantine", "aside"][..] } else { &[] };
+            let dry = acts.run(&[&["apply"][..], &words, aside].concat());
+            (action, dry.status.code(), acts.apply(&words))
+        });
+        ioctl_setflags(&folder, flags).unwrap();
+        for (action, dry, (code, said)) in ends {
+            assert_eq!((dry, code), (Some(3), 3), "{action}: {said}");
+            assert!(said.contains("chattr +a or +i"), "{action}: {said}");
+        }
+        assert_eq!(acts.manifest(), before, "and no temporary name is left");
+        assert!(!acts.runs(&["log"]).contains("INTERRUPTED"));
+    }
+}
+
+/// A link that was made, and can neither be put in its place nor be taken away.
+#[test]
+fn what_is_neither_done_nor_as_it_was_is_said_to_be_so() {
+    let acts = Acts::with(&[("a", "same"), ("b", "same")]);
+    let mut strace = std::process::Command::new("strace");
+    let inject = "inject=renameat2,unlinkat:error=EPERM";
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2,unlinkat", "-e", inject]);
+    strace.arg(env!("CARGO_BIN_EXE_dupes"));
+    let command = acts.command(&["apply", "hardlink", "tree", "--execute"]);
+    let Ok(output) = acts::through(strace, &command).output() else {
+        return eprintln!("skipped: there is no strace");
+    };
+    let said = support::stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("tree/b: neither done nor as it was"), "{said}");
+    assert!(!said.contains("left as it is") && said.contains("dupes recover"), "{said}");
+    acts.runs(&["recover", "roll-back"]);
+    assert_eq!(fs::read_dir(acts.tree()).unwrap().count(), 2, "the link is gone");
+}

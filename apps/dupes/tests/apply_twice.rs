@@ -187,11 +187,11 @@ fn a_path_that_never_was_is_not_taken_for_done() {
         let words = [&["apply", "remove", "--plan", "other"], more].concat();
         let (out, err) = acts.ends(&words, 3);
         assert!(err.contains("tree/never: left as it is: is not there"), "{out}{err}");
-        assert!(out.contains("1 are left as they are"), "{out}{err}");
+        assert!(out.contains("1 is left as it is"), "{out}{err}");
     }
     // What we have taken away is as it was wanted.
     let (code, said) = acts.apply(&["remove", "--plan", "plan"]);
-    assert!(code == 0 && said.contains("1 are gone, linked or shared already"), "{said}");
+    assert!(code == 0 && said.contains("1 is gone, linked or shared already"), "{said}");
     let (code, said) = acts.apply(&["remove", "--plan", "plan"]);
     assert!(code == 0 && said.contains("2 are gone, linked or shared already"), "{said}");
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::Wanted;
 use super::deed::{Action, Deed};
 use super::facts::{Attributes, Facts};
-use super::ground::{Ground, Place, open_file};
+use super::ground::{Ground, Place, may_rename_in, open_file};
 use super::quarantine::{Mount, mount_of};
 use super::trees;
 use super::verify::{compare, errno};
@@ -118,6 +118,7 @@ pub(super) fn check(
         synced.map_err(|error| Why::Keeper(Box::new(Why::Failed("make it durable", error))))?;
     }
     let digest = hasher.finish();
+    let count = names.len() as u64;
     let deed = |name: Name| {
         let deed = Deed {
             number: 0,
@@ -128,6 +129,7 @@ pub(super) fn check(
             keeper: keeper.place.clone(),
             keeper_facts: keeper.facts,
             facts: name.facts,
+            names: count,
             digest,
             attributes: attributes.clone(),
             folder_times: name.folder_times,
@@ -163,6 +165,9 @@ pub(super) fn still(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why
     if name.facts.is_file(&keeper.facts) {
         return Err(Why::Linked);
     }
+    if deed.action != Action::Reflink {
+        name.may_go?;
+    }
     // A link takes them from it: they must be those that are written down.
     let stat = fstat(&name.file).map_err(|error| Why::Failed("look at it", error))?;
     let attributes = Attributes::of(&name.file, &stat)?;
@@ -179,6 +184,8 @@ struct Name {
     facts: Facts,
     folder_times: (super::facts::Time, super::facts::Time),
     mount: Mount,
+    /// Whether it can go from there.
+    may_go: Result<(), Why>,
 }
 
 /// The first file that stays and is as it was. Its ctime does not count: whoever makes a link to it changes that.
@@ -226,7 +233,13 @@ fn name(
     let is_again =
         |again: &Facts| is(again) || again.ctime == NO_TIME && name.facts.is_as_written(again);
     let is_known = is(&victim.facts) || again.as_ref().is_some_and(is_again);
-    if is_known { Ok(name) } else { Err(Why::Changed) }
+    if !is_known {
+        return Err(Why::Changed);
+    }
+    if wanted.action != Action::Reflink {
+        name.may_go.clone()?;
+    }
+    Ok(name)
 }
 
 /// To any name of a file that stays: by which one it was linked is not known any more.
@@ -246,5 +259,6 @@ fn open(place: &Place, ground: &Ground) -> Result<Name, Why> {
     let folder_times =
         ((stat.st_atime, stat.st_atime_nsec as u32), (stat.st_mtime, stat.st_mtime_nsec as u32));
     let mount = mount_of(&folder)?;
-    Ok(Name { place: place.clone(), file, facts, folder_times, mount })
+    let may_go = may_rename_in(&folder);
+    Ok(Name { place: place.clone(), file, facts, folder_times, mount, may_go })
 }

@@ -87,6 +87,8 @@ pub struct Deed {
     pub keeper_facts: Facts,
     /// The file, as it was when it was compared.
     pub facts: Facts,
+    /// How many names it had then.
+    pub names: u64,
     /// Of its bytes: BLAKE3. Of a folder, of all names and bytes below it.
     pub digest: Digest,
     /// What a link takes from it.
@@ -126,6 +128,8 @@ pub enum Stage {
     Undone(Option<Again>),
     /// To delete it for good may have begun.
     Purging,
+    /// It is a folder, and some of what is in it is gone for good.
+    Partly,
     /// What was put aside is gone for good.
     Purged,
     /// It was given up: whatever is at its path and aside stays there.
@@ -133,6 +137,11 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Whether there is something aside that can be deleted.
+    pub fn is_aside(self) -> bool {
+        matches!(self, Stage::Done(_) | Stage::Partly)
+    }
+
     /// Whether nobody knows how far it is: a run was interrupted there.
     pub fn is_open(self) -> bool {
         matches!(self, Stage::Intended | Stage::Undoing(_) | Stage::Purging)

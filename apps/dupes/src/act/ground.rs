@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, openat, openat2,
-    statat, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, fstat,
+    openat, openat2, statat, statx,
 };
 use rustix::io::Errno;
 
@@ -178,6 +178,19 @@ pub fn look(folder: impl AsFd, name: &OsStr) -> Result<Option<Stat>, Why> {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(Why::Failed("look at it", error)),
+    }
+}
+
+/// In a folder to which one may only add (`chattr +a`), or that may not be changed (`+i`), a link can be made, but
+/// neither put in its place nor taken away.
+pub fn may_rename_in(folder: impl AsFd) -> Result<(), Why> {
+    let fixed = StatxAttributes::APPEND | StatxAttributes::IMMUTABLE;
+    match statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::empty()) {
+        Ok(found) if found.stx_attributes.intersects(fixed) => {
+            Err(Why::Failed("rename it in its folder (chattr +a or +i)", Errno::PERM))
+        }
+        // Where nobody can say, it is seen when it is done.
+        _ => Ok(()),
     }
 }
 

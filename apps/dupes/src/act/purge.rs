@@ -11,7 +11,7 @@ use super::ground::{Base, Ground, Place};
 use super::steps::{End, Found, again, found, look_again};
 use super::sync::sync_folder;
 use super::trees;
-use super::why::Why;
+use super::why::{Cut, Why};
 use crate::digest::Digest;
 use crate::journal::{Journal, Line, Story};
 use crate::stop::Stop;
@@ -48,28 +48,27 @@ pub fn purge(
     journal: &mut Journal,
     stop: &Stop,
 ) -> Result<Vec<(Deed, End)>, Why> {
-    let is_there = |(deed, stage): &&(Deed, Stage)| {
-        deed.action == Action::Remove && matches!(stage, Stage::Done(_))
-    };
-    let deeds: Vec<&Deed> = story.deeds.iter().filter(is_there).map(|(deed, _)| deed).collect();
+    let deeds: Vec<&(Deed, Stage)> = story.deeds.iter().filter(|pair| is_there(pair)).collect();
     let mut ends = Vec::new();
     for batch in deeds.chunks(BATCH) {
         if stop.is_asked() {
             break;
         }
-        batch.iter().for_each(|deed| journal.add(&Line::Purging(deed.number)));
+        batch.iter().for_each(|(deed, _)| journal.add(&Line::Purging(deed.number)));
         durable(journal)?;
         let some: Vec<(Deed, End)> = batch
             .iter()
-            .map(|deed| ((*deed).clone(), by_any(deed, (story, ground), copies, stop)))
+            .map(|(deed, _)| (deed.clone(), by_any(deed, (story, ground), copies, stop)))
             .collect();
         // One for each mount.
         let places: BTreeMap<usize, &Place> =
-            batch.iter().map(|deed| (deed.aside.root, &deed.aside)).collect();
+            batch.iter().map(|(deed, _)| (deed.aside.root, &deed.aside)).collect();
         for folder in places.into_values().filter_map(|place| ground.folder(place).ok()) {
             sync_folder(&folder).map_err(|error| Why::Failed("sync the quarantine", error))?;
         }
-        some.iter().for_each(|(deed, end)| journal.add(&line(deed, end)));
+        for ((deed, end), (_, stage)) in some.iter().zip(batch) {
+            journal.add(&line(deed, end, *stage == Stage::Partly));
+        }
         durable(journal)?;
         ends.extend(some);
     }
@@ -78,11 +77,18 @@ pub fn purge(
     Ok(ends)
 }
 
+/// Whether it is in the quarantine, all of it or some.
+pub fn is_there((deed, stage): &(Deed, Stage)) -> bool {
+    deed.action == Action::Remove && stage.is_aside()
+}
+
 /// What the journal says then. What could not be deleted is still in the quarantine, or was gone before: to ask
-/// again does no harm.
-pub(super) fn line(deed: &Deed, end: &End) -> Line {
+/// again does no harm. `begun`: some of it is gone, as far as anybody knows.
+pub(super) fn line(deed: &Deed, end: &End, begun: bool) -> Line {
     match end {
         End::Done => Line::Purged(deed.number),
+        End::Back(Why::Partly(_)) => Line::Partly(deed.number),
+        _ if begun => Line::Partly(deed.number),
         End::Back(_) | End::Aside(_) | End::Open(_) => {
             Line::Done(deed.number, crate::journal::NO_TIME)
         }
@@ -91,31 +97,45 @@ pub(super) fn line(deed: &Deed, end: &End) -> Line {
 
 /// By the file that stayed, or by any other one that stayed and had its bytes: whoever it is, the bytes decide.
 fn by_any(deed: &Deed, (story, ground): (&Story, &Ground), copies: &Copies, stop: &Stop) -> End {
-    let is_missing = |end: &End| match end {
-        End::Back(Why::SameFile | Why::Differs) => true,
-        End::Back(Why::Keeper(why)) => !matches!(**why, Why::Failed(..) | Why::Stopped),
-        _ => false,
-    };
-    let first = one(deed, ground, stop);
-    if !is_missing(&first) {
-        return first;
+    let mut end = one(deed, ground, stop);
+    if !is_copy_missing(&end) {
+        return end;
     }
-    let others = copies.0.get(&(deed.digest, deed.tree));
-    for (base, place) in others.into_iter().flatten() {
+    // It may be on a disk that is not there just now.
+    let is_away = matches!(&end, End::Back(Why::Keeper(why)) if **why == Why::OtherRoot);
+    for (base, place) in copies.0.get(&(deed.digest, deed.tree)).into_iter().flatten() {
         let mut ground = story.ground();
         let root = ground.add(base.clone());
         let keeper = Place { root, path: place.path.clone() };
-        let end = one(&Deed { keeper, ..deed.clone() }, &ground, stop);
-        if !is_missing(&end) {
-            return end;
+        let now = one(&Deed { keeper, ..deed.clone() }, &ground, stop);
+        if !is_copy_missing(&now) {
+            return now;
+        }
+        // One that has deleted some of it says so, whatever comes after.
+        if matches!(now, End::Back(Why::Partly(_))) {
+            end = now;
         }
     }
-    match first {
-        // It may be on a disk that is not there just now.
-        End::Back(Why::Keeper(why)) if matches!(*why, Why::OtherRoot) => {
-            End::Back(Why::Keeper(why))
+    match end {
+        End::Back(Why::Partly(cut)) => {
+            End::Back(Why::Partly(Cut { why: Some(Box::new(Why::LastCopy)), ..cut }))
         }
+        end if is_away => end,
         _ => End::Back(Why::LastCopy),
+    }
+}
+
+/// Whether another one that stayed may still have what this one has not.
+fn is_copy_missing(end: &End) -> bool {
+    let why = match end {
+        End::Back(Why::Partly(Cut { why: Some(why), .. })) => why,
+        End::Back(why) => why,
+        _ => return false,
+    };
+    match why {
+        Why::SameFile | Why::Differs => true,
+        Why::Keeper(why) => !matches!(**why, Why::Failed(..) | Why::Stopped),
+        _ => false,
     }
 }
 

@@ -1,11 +1,12 @@
 //! What was cut off: each deed that may have begun is brought to an end, or taken back.
 
-use super::deed::{Deed, Stage};
+use super::deed::{Action, Deed, Stage};
 use super::ground::Ground;
+use super::last_look::LastLook;
 use super::settle::{Stand, stand};
 use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
 use super::why::Why;
-use super::{durable, purge, settle_durably, undo};
+use super::{durable, purge, settle_durably, trees, undo};
 use crate::journal::{Journal, Line, Story};
 use crate::stop::Stop;
 
@@ -51,17 +52,21 @@ pub fn settle(
                     Way::RollBack => kept(deed, ground),
                     _ => purge::one(deed, ground, stop),
                 };
-                journal.add(&purge::line(deed, &end));
+                // Nobody knows how far it was: only what is whole is as before.
+                let begun = trees::missing(deed, ground) != Ok(0);
+                journal.add(&purge::line(deed, &end, begun));
                 end
             }
             _ => {
                 let mut pair = (deed.clone(), settle_one(deed, ground, way, stop));
-                settle_durably(&mut [&mut pair], ground, None, journal)?;
+                settle_durably(&mut [&mut pair], ground, None, journal, LastLook::heeding(stop))?;
                 pair.1
             }
         };
         // That is what was wanted.
-        let is_back = way == Way::RollBack && end == End::Back(Why::Stopped);
+        let is_back = way == Way::RollBack
+            && end == End::Back(Why::Stopped)
+            && !matches!(stage, Stage::Undoing(_));
         ends.push((deed.clone(), if is_back { End::Done } else { end }));
     }
     let is_settled = ends.iter().all(|(_, end)| !matches!(end, End::Open(_)));
@@ -76,7 +81,11 @@ pub fn settle(
 fn kept(deed: &Deed, ground: &Ground) -> End {
     match found(deed, ground, &deed.aside) {
         Ok(Found::Nothing) => End::Done,
-        Ok(_) => End::Back(Why::Stopped),
+        Ok(_) => End::Back(match trees::missing(deed, ground) {
+            Ok(0) => Why::Stopped,
+            Ok(gone) => trees::cut(deed, ground, gone, None),
+            Err(why) => why,
+        }),
         Err(why) => End::Back(why),
     }
 }
@@ -91,29 +100,42 @@ fn settle_one(deed: &Deed, ground: &Ground, way: Way, stop: &Stop) -> End {
     match (stand(deed.action, at, aside), way) {
         (Stand::NotBegun, Way::Finish) => begin(deed, ground, stop),
         (Stand::NotBegun, _) => End::Back(Why::Stopped),
-        (Stand::LinkMade, way) => match (unmake(deed, ground, Why::Stopped), way) {
+        (Stand::LinkMade, way) => match (unmake(deed, ground, Why::Stopped, stop), way) {
             (End::Back(Why::Stopped), Way::Finish) => begin(deed, ground, stop),
             (end, _) => end,
         },
         (Stand::Aside, Way::Finish) => match look_again(deed, ground, stop) {
             Ok(()) => End::Done,
-            Err(why) => back(deed, ground, why),
+            Err(why) => back(deed, ground, why, stop),
         },
-        (Stand::Aside, _) => back(deed, ground, Why::Stopped),
+        (Stand::Aside, _) => back(deed, ground, Why::Stopped, stop),
         // To take it back is to undo it.
         (Stand::Done, _) => End::Done,
-        // Whatever is there is not ours to touch.
-        (Stand::Unclear, _) if matches!(aside, Found::Victim | Found::Altered) => {
-            End::Back(left_aside(deed, ground))
+        (Stand::Caught, _) => give_back(deed, ground, stop),
+        (Stand::Unclear, _) if aside == Found::Nothing || deed.action == Action::Reflink => {
+            End::Back(Why::Changed)
         }
-        (Stand::Unclear, _) => End::Back(Why::Changed),
+        // Whatever is there is not ours to touch, and nobody would look for it there.
+        (Stand::Unclear, _) => End::Back(left_aside(deed, ground)),
+    }
+}
+
+/// It was cut off between the step that took it and the look at what that was.
+fn give_back(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+    if deed.action.links() {
+        return swap_back(deed, ground, Why::Changed, stop);
+    }
+    match put_back(deed, ground, Why::Changed) {
+        // It has not got it back: there is something by now, or the folder is gone.
+        End::Open(Why::Occupied | Why::Gone) => End::Back(left_aside(deed, ground)),
+        end => end,
     }
 }
 
 /// What can't go back to its path, since something is there or the folder is gone, waits where it was put.
-fn back(deed: &Deed, ground: &Ground, why: Why) -> End {
+fn back(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
     if deed.action.links() {
-        return swap_back(deed, ground, why);
+        return swap_back(deed, ground, why, stop);
     }
     match put_back(deed, ground, why) {
         End::Open(why) => End::Aside(why),

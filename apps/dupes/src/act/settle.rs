@@ -15,7 +15,9 @@ pub enum Stand {
     Aside,
     /// All has happened.
     Done,
-    /// Somebody else was there: whatever it is stays as it is.
+    /// What is out of the way is what somebody else had just put at the path, and can have it back.
+    Caught,
+    /// Somebody else was there: whatever it is stays as it is. If something is aside, that is told.
     Unclear,
 }
 
@@ -45,19 +47,26 @@ pub fn stand(action: Action, at: Found, aside: Found) -> Stand {
     use Is::{Link, Nothing, Other, Ours};
     match action {
         Action::Remove | Action::Move => match (at.into(), aside.into()) {
-            (Ours, Nothing | Other | Link) => Stand::NotBegun,
+            (Ours, Nothing) => Stand::NotBegun,
             // A new file at the path is somebody else's matter: ours is aside.
             (Nothing | Other | Link, Ours) => Stand::Aside,
-            // Two names where there was one.
-            (Ours, Ours) => Stand::Unclear,
-            (Nothing | Other | Link, Nothing | Other | Link) => Stand::Unclear,
+            // The folder in the quarantine is ours alone: nobody else puts anything there. Where `move` moves to,
+            // it may have been there before.
+            (Nothing, Other | Link) if action == Action::Remove => Stand::Caught,
+            // With ours at both there are two names where there was one.
+            (Ours, Ours | Other | Link)
+            | (Nothing, Other | Link)
+            | (Other | Link, Other | Link)
+            | (Nothing | Other | Link, Nothing) => Stand::Unclear,
         },
         Action::Hardlink | Action::Symlink => match (at.into(), aside.into()) {
             (Ours, Nothing) => Stand::NotBegun,
-            (Ours, Link) => Stand::LinkMade,
+            // Not in its place, or not any more: that of another one is not ours to judge.
+            (_, Link) => Stand::LinkMade,
             (Link, Ours) => Stand::Aside,
             (Link, Nothing) => Stand::Done,
-            (Ours, Ours | Other) | (Link, Link | Other) | (Nothing | Other, _) => Stand::Unclear,
+            (Link, Other) => Stand::Caught,
+            (Ours, Ours | Other) | (Nothing | Other, Nothing | Ours | Other) => Stand::Unclear,
         },
         // It has no place aside: both are the path. To share blocks once more changes nothing.
         Action::Reflink => match at.into() {
@@ -87,13 +96,19 @@ mod tests {
             assert_eq!(stand(action, Victim, Link), Stand::LinkMade);
             assert_eq!(stand(action, Link, Victim), Stand::Aside);
             assert_eq!(stand(action, Link, Nothing), Stand::Done);
+            // Somebody has saved in between, and it has its path back.
+            assert_eq!(stand(action, Link, Found::Other), Stand::Caught);
+            assert_eq!(stand(action, Found::Other, Link), Stand::LinkMade);
         }
+        assert_eq!(stand(Action::Remove, Nothing, Found::Other), Stand::Caught);
         assert_eq!(stand(Action::Reflink, Victim, Victim), Stand::NotBegun);
     }
 
-    /// All combinations: whatever was not found to be where we would have put it is not touched.
+    /// All combinations: whatever was not found to be where we would have put it is not touched, but where nobody else
+    /// can have put it.
     #[test]
     fn nothing_is_taken_for_ours_that_might_not_be() {
+        let is_somebody_elses = |found| matches!(found, Found::Link | Found::Other);
         let is_ours = |found| matches!(found, Found::Victim | Found::Altered);
         for action in Action::ALL {
             for at in ALL {
@@ -106,8 +121,24 @@ mod tests {
                     if stand == Stand::Done {
                         assert!(action.links() && at == Found::Link, "{action} {at:?} {aside:?}");
                     }
-                    if matches!(stand, Stand::NotBegun | Stand::LinkMade) {
+                    if stand == Stand::NotBegun {
                         assert!(is_ours(at), "{action} {aside:?}: it is still there");
+                        let is_hidden = action != Action::Reflink && aside != Found::Nothing;
+                        assert!(!is_hidden, "{action}: nobody would look for {aside:?} there");
+                    }
+                    if stand == Stand::LinkMade {
+                        assert!(action.links() && aside == Found::Link, "{action} {aside:?}");
+                    }
+                    if stand == Stand::Caught {
+                        assert!(is_somebody_elses(aside), "{action} {at:?} {aside:?}");
+                        let is_free = match action {
+                            Action::Remove => at == Found::Nothing,
+                            _ => action.links() && at == Found::Link,
+                        };
+                        assert!(
+                            is_free,
+                            "{action} {at:?}: nothing that he has saved is in the way"
+                        );
                     }
                 }
             }

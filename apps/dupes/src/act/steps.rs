@@ -25,6 +25,8 @@ use rustix::io::Errno;
 use super::deed::{Action, Deed};
 use super::facts::Facts;
 use super::ground::{Ground, Place, look, open_file};
+use super::last_look::{LastLook, untouched};
+use super::spare;
 use super::sync::sync_folder;
 use super::trees;
 use super::undo::read_all;
@@ -48,17 +50,23 @@ pub enum End {
 
 /// Does it, but for what can't be taken back: that is for [`finish`], after the folders were synced.
 pub fn act(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
-    match deed.action {
+    act_and_see(deed, ground, stop).0
+}
+
+/// And of a link, as the file that stays was when it was compared.
+pub(super) fn act_and_see(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
+    let end = match deed.action {
         Action::Remove | Action::Move => set_aside(deed, ground, stop),
         Action::Hardlink | Action::Symlink => match make_link(deed, ground) {
-            Ok(()) => exchange(deed, ground, stop),
+            Ok(()) => return exchange(deed, ground, stop),
             Err(end) => end,
         },
         Action::Reflink => match share(deed, ground, stop) {
             Ok(()) => End::Done,
             Err(why) => End::Back(why),
         },
-    }
+    };
+    (end, None)
 }
 
 /// The folders of a deed, open.
@@ -88,7 +96,15 @@ fn set_aside(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     }
     match look_again(deed, ground, stop) {
         Ok(()) => End::Done,
-        Err(why) => put_back(deed, ground, why),
+        Err(why) => match put_back(deed, ground, why) {
+            // Somebody has saved twice: what came first is where nobody would look for it.
+            End::Open(Why::Occupied | Why::Gone)
+                if found(deed, ground, &deed.aside) == Ok(Found::Other) =>
+            {
+                End::Back(left_aside(deed, ground))
+            }
+            end => end,
+        },
     }
 }
 
@@ -120,6 +136,11 @@ pub fn look_again(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> 
     if deed.tree.is_some() {
         return trees::look_again(deed, ground, stop);
     }
+    look_at_both(deed, ground, stop).map(drop)
+}
+
+/// As the file that stays was before that.
+fn look_at_both(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<Facts, Why> {
     let folder = ground.folder(&deed.aside)?;
     let (file, facts) = open_file(&folder, deed.aside.split().1)?;
     if !facts.is_as_written(&deed.facts) {
@@ -139,7 +160,11 @@ pub fn look_again(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> 
         end => end?,
     }
     // Whatever happens to what is aside now, a copy in memory only is none.
-    again(|| fdatasync(&other)).map_err(|error| keeper(Why::Failed("make it durable", error)))
+    again(|| fdatasync(&other)).map_err(|error| keeper(Why::Failed("make it durable", error)))?;
+    if deed.action.links() {
+        untouched(deed, &file, 0)?;
+    }
+    Ok(others)
 }
 
 // ---------------------------------------------------------------- links
@@ -184,25 +209,25 @@ fn link(deed: &Deed, ground: &Ground) -> Result<OwnedFd, Why> {
 }
 
 /// The link takes the place of the file, and the file that of the link, at once.
-fn exchange(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+fn exchange(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
     match swap(deed, ground) {
         Ok(()) => {}
-        Err(why) => return unmake(deed, ground, why),
+        Err(why) => return (unmake(deed, ground, why, stop), None),
     }
-    match look_again(deed, ground, stop) {
-        Ok(()) => End::Done,
-        Err(why) => swap_back(deed, ground, why),
+    match look_at_both(deed, ground, stop) {
+        Ok(keeper) => (End::Done, Some(keeper)),
+        Err(why) => (swap_back(deed, ground, why, stop), None),
     }
 }
 
 /// And what was made for it goes. Somebody may have put another file in the place of the link meanwhile: then that
 /// is the one that has the path, and ours stays where it is.
-pub fn swap_back(deed: &Deed, ground: &Ground, why: Why) -> End {
+pub fn swap_back(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
     if let Err(why) = swap(deed, ground) {
         return End::Open(why);
     }
     match found(deed, ground, &deed.aside) {
-        Ok(Found::Link) => unmake(deed, ground, why),
+        Ok(Found::Link) => unmake(deed, ground, why, stop),
         Ok(_) => match swap(deed, ground) {
             Ok(()) => End::Back(left_aside(deed, ground)),
             Err(why) => End::Open(why),
@@ -229,21 +254,22 @@ pub(super) fn swap(deed: &Deed, ground: &Ground) -> Result<(), Why> {
 }
 
 /// The link that was not used. One to a file that has no other name by now stays: its bytes may be nowhere else.
-pub fn unmake(deed: &Deed, ground: &Ground, why: Why) -> End {
-    match may_unlink_link(deed, ground, &deed.aside) {
-        Ok(true) => {}
-        Ok(false) => return End::Back(left_aside(deed, ground)),
-        Err(why) => return End::Open(why),
-    }
-    match unlink_if(deed, ground, Found::Link) {
-        Ok(()) => End::Back(why),
+pub fn unmake(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
+    match spare::cleared(deed, ground, stop) {
+        Ok(true) => End::Back(why),
+        Ok(false) => End::Back(left_aside(deed, ground)),
         Err(why) => End::Open(why),
     }
 }
 
 /// **A hard link is a name of a file like any other.** Whether it may go: the file is at the keeper's path, too, or it
 /// still has the bytes that it had when it was linked.
-pub(super) fn may_unlink_link(deed: &Deed, ground: &Ground, place: &Place) -> Result<bool, Why> {
+pub(super) fn may_unlink_link(
+    deed: &Deed,
+    ground: &Ground,
+    place: &Place,
+    stop: &Stop,
+) -> Result<bool, Why> {
     if deed.action != Action::Hardlink {
         return Ok(true);
     }
@@ -259,7 +285,7 @@ pub(super) fn may_unlink_link(deed: &Deed, ground: &Ground, place: &Place) -> Re
         return Ok(true);
     }
     let (file, facts) = open_file(&folder, place.split().1)?;
-    Ok(facts.size == deed.facts.size && read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+    Ok(facts.size == deed.facts.size && read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
 /// Unlinks what is aside, if it is that.
@@ -277,17 +303,25 @@ fn unlink_if(deed: &Deed, ground: &Ground, what: Found) -> Result<(), Why> {
 
 /// What can't be taken back, after what was done before is durable: the old file of a link goes.
 ///
-/// One that was written to meanwhile gets its path back.
-pub fn finish(deed: &Deed, ground: &Ground) -> End {
+/// One that was changed meanwhile gets its path back; and so does one whose copy that stays was.
+pub fn finish(deed: &Deed, ground: &Ground, last: &mut LastLook) -> End {
     if !deed.action.links() {
         return End::Done;
     }
     match found(deed, ground, &deed.aside) {
-        Ok(Found::Altered) => swap_back(deed, ground, Why::Changed),
-        Ok(_) => match unlink_if(deed, ground, Found::Victim) {
-            Ok(()) => End::Done,
-            Err(why) => End::Open(why),
+        Ok(Found::Altered) => swap_back(deed, ground, Why::Changed, last.stop()),
+        Ok(Found::Victim) => match last.at(deed, ground) {
+            Ok(()) => match unlink_if(deed, ground, Found::Victim) {
+                Ok(()) => {
+                    last.went(deed);
+                    End::Done
+                }
+                Err(why) => End::Open(why),
+            },
+            Err(why) => swap_back(deed, ground, why, last.stop()),
         },
+        Ok(Found::Nothing) => End::Done,
+        Ok(Found::Link | Found::Other) => End::Open(Why::Changed),
         Err(why) => End::Open(why),
     }
 }

@@ -1,6 +1,9 @@
 //! What a mount, a crash or somebody else makes of a deed: each state is made by hand, so that no timing decides.
 
+mod caught;
+mod meanwhile;
 mod others;
+mod stopped;
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +13,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::facts::{Attributes, Facts};
+use super::last_look::LastLook;
 use super::recover::{Way, settle};
 use super::steps::{End, act, finish};
 use super::*;
@@ -70,6 +74,7 @@ impl Scene {
             keeper: place(0, "keep"),
             keeper_facts: self.facts("tree/keep"),
             facts: self.facts("tree/go"),
+            names: 1,
             digest: Algorithm::Blake3.digest(b"same"),
             attributes: Attributes::of(&file, &stat).unwrap(),
             folder_times: ((0, 0), (0, 0)),
@@ -111,8 +116,12 @@ impl Scene {
     }
 
     fn recovered(&self, story: &Story, way: Way) -> End {
+        self.recovered_until(story, way, &Stop::new())
+    }
+
+    fn recovered_until(&self, story: &Story, way: Way, stop: &Stop) -> End {
         let mut journal = self.shelf.resume(&story.id).unwrap();
-        let mut ends = settle(story, &story.ground(), way, &mut journal, &Stop::new()).unwrap();
+        let mut ends = settle(story, &story.ground(), way, &mut journal, stop).unwrap();
         assert_eq!(ends.len(), 1);
         let again = self.shelf.stories().unwrap().remove(0);
         assert_eq!(again.is_open(), matches!(ends[0].1, End::Open(_)));
@@ -326,12 +335,21 @@ fn nothing_is_finished_when_the_keeper_is_not_what_it_was() {
 #[test]
 fn an_undo_that_was_cut_off_is_brought_to_its_end() {
     for action in [Action::Hardlink, Action::Symlink] {
-        let cut: [(&str, fn(&Scene)); 3] = [
-            ("only the intent", |_| ()),
-            ("copied", |scene| fs::write(scene.path("tree/.dupes-1"), "sa").unwrap()),
-            ("exchanged", |scene| {
+        let copied = |scene: &Scene, name: &str| {
+            let path = scene.path(name);
+            fs::write(&path, "same").unwrap();
+            let deed = &scene.shelf.stories().unwrap()[0].deeds[0].0;
+            deed.attributes.give_to(fs::File::options().write(true).open(path).unwrap()).unwrap();
+        };
+        let cut: [(&str, &dyn Fn(&Scene)); 4] = [
+            ("only the intent", &|_| ()),
+            ("copied in part", &|scene| {
+                fs::write(scene.path("tree/.dupes-1-new"), "sa").unwrap();
+            }),
+            ("copied", &|scene| copied(scene, "tree/.dupes-1")),
+            ("exchanged", &|scene| {
                 fs::rename(scene.path("tree/go"), scene.path("tree/.dupes-1")).unwrap();
-                fs::write(scene.path("tree/go"), "same").unwrap();
+                copied(scene, "tree/go");
             }),
         ];
         for (state, make) in cut {
@@ -339,7 +357,7 @@ fn an_undo_that_was_cut_off_is_brought_to_its_end() {
             let deed = scene.deed(action);
             let story = scene.killed(&deed);
             assert_eq!(act(&deed, &scene.ground, &Stop::new()), End::Done);
-            assert_eq!(finish(&deed, &scene.ground), End::Done);
+            assert_eq!(finish(&deed, &scene.ground, &mut LastLook::default()), End::Done);
             let mut journal = scene.shelf.resume(&story.id).unwrap();
             journal.add(&Line::Done(1, (1, 1)));
             journal.add(&Line::Undoing(1));

@@ -1,12 +1,16 @@
 //! A whole folder, where a file would be: what is below it, whether another one has the same, and how it is deleted
 //! when it is purged. To the journal and to `steps.rs` it is one deed.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, StatxAttributes, StatxFlags, fchmod, fstat, openat,
+    statx, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::Wanted;
@@ -14,11 +18,12 @@ use super::check::Checked;
 use super::deed::{Deed, Extent};
 use super::facts::{Attributes, Facts};
 use super::ground::{Ground, Place, beneath, look, open_file};
-use super::quarantine::mount_of;
+use super::quarantine::{may_change, mount_of};
 use super::steps::again;
 use super::verify::compare;
-use super::why::Why;
+use super::why::{Cut, Why};
 use crate::digest::{Algorithm, Digest, Hasher};
+use crate::escape::escaped;
 use crate::plan::{Member, PlannedSet, Tree};
 use crate::stop::Stop;
 
@@ -33,6 +38,11 @@ impl Contents {
     /// Lists it. Anything but files and folders on this very mount is an error: nobody could tell whether
     /// another folder has the same.
     pub fn of(top: &OwnedFd) -> Result<Contents, Why> {
+        Contents::listed(top, |_, _| ())
+    }
+
+    /// With what was seen of each file.
+    fn listed(top: &OwnedFd, mut see: impl FnMut(&[u8], &Stat)) -> Result<Contents, Why> {
         let mount = mount_of(top)?;
         let mut all = Contents::default();
         let mut next = vec![Vec::new()];
@@ -47,7 +57,10 @@ impl Contents {
                 crate::folders::join(&mut path, &name);
                 match FileType::from_raw_mode(stat.st_mode) {
                     FileType::Directory => next.push(path),
-                    FileType::RegularFile => all.files.push((path, Facts::new(&stat))),
+                    FileType::RegularFile => {
+                        see(&path, &stat);
+                        all.files.push((path, Facts::new(&stat)));
+                    }
                     _ => return Err(Why::NotAFile),
                 }
             }
@@ -152,6 +165,7 @@ pub(super) fn check(
         keeper,
         keeper_facts: others,
         facts,
+        names: 1,
         digest,
         attributes: Attributes::of(&top, &fstat(&top).map_err(failed)?)?,
         folder_times: (
@@ -299,31 +313,130 @@ fn names(folder: &OwnedFd) -> Result<Vec<Vec<u8>>, Why> {
 
 // ---------------------------------------------------------------- purging
 
-/// Deletes what is aside: first all of it is compared, so that it is all or nothing but for a crash or somebody
-/// who changes the folder that stays just then; and each file once more right before it is unlinked. What a
-/// purge that was cut off has deleted is not asked for.
+/// How many of the files of what is aside are not there any more. Of a file: none.
+pub(super) fn missing(deed: &Deed, ground: &Ground) -> Result<u64, Why> {
+    let Some(extent) = deed.tree else { return Ok(0) };
+    let (top, _) = open_at(&deed.aside, ground)?;
+    Ok(extent.files.saturating_sub(Contents::of(&top)?.files.len() as u64))
+}
+
+/// Those that are there, as far as they can be listed.
+pub(super) fn each_file(deed: &Deed, ground: &Ground, see: impl FnMut(&[u8], &Stat)) {
+    if let Ok((top, _)) = open_at(&deed.aside, ground) {
+        let _ = Contents::listed(&top, see);
+    }
+}
+
+/// That it is neither there nor gone.
+pub(super) fn cut(deed: &Deed, ground: &Ground, gone: u64, why: Option<Why>) -> Why {
+    Why::Partly(Cut {
+        gone,
+        of: deed.tree.map_or(0, |extent| extent.files),
+        aside: escaped(&ground.path(&deed.aside)).to_string(),
+        why: why.map(Box::new),
+    })
+}
+
+/// Deletes what is aside: first all of it is compared, and looked at whether it can be deleted, so that it is all or
+/// nothing but for a crash, who says that it is to stop, or somebody who changes the folder that stays just then; and
+/// each file once more right before it is unlinked. What a purge that was cut off has deleted is not asked for.
+/// Whenever it ends in between it says [`Why::Partly`].
 pub(super) fn purge(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
     let (top, facts) = open_at(&deed.aside, ground)?;
     if !facts.is_file(&deed.facts) {
         return Err(Why::Changed);
     }
-    let (other, _) = open_at(&deed.keeper, ground).map_err(|why| Why::Keeper(Box::new(why)))?;
     let contents = Contents::of(&top)?;
-    each(&contents, &top, &other, stop, |_, _| Ok(()))?;
-    let failed = |error| Why::Failed("delete it", error);
-    each(&contents, &top, &other, &Stop::new(), |folder, name| {
-        again(|| unlinkat(folder, name, AtFlags::empty())).map_err(failed)
+    let left = Cell::new(contents.files.len() as u64);
+    delete(deed, ground, (&top, &contents), &left, stop).map_err(|why| {
+        let of = deed.tree.map_or(0, |extent| extent.files);
+        match of.saturating_sub(left.get()) {
+            0 => why,
+            gone => cut(deed, ground, gone, Some(why)),
+        }
+    })
+}
+
+fn delete(
+    deed: &Deed,
+    ground: &Ground,
+    (top, contents): (&OwnedFd, &Contents),
+    left: &Cell<u64>,
+    stop: &Stop,
+) -> Result<(), Why> {
+    let (other, _) = open_at(&deed.keeper, ground).map_err(|why| Why::Keeper(Box::new(why)))?;
+    each(contents, top, &other, stop, |_, _| Ok(()))?;
+    can_be_emptied(top, contents)?;
+    each(contents, top, &other, stop, |folder, name| {
+        unlink(folder, name, AtFlags::empty())?;
+        left.set(left.get() - 1);
+        Ok(())
     })?;
     // The innermost first.
     for way in contents.folders.iter().rev() {
+        if stop.is_asked() {
+            return Err(Why::Stopped);
+        }
         let (folder, name) = split(way);
-        again(|| {
-            unlinkat(within(&top, folder).map_err(|_| Errno::NOENT)?, name, AtFlags::REMOVEDIR)
-        })
-        .map_err(failed)?;
+        unlink(&within(top, folder)?, name, AtFlags::REMOVEDIR)?;
     }
-    let folder = ground.folder(&deed.aside)?;
-    again(|| unlinkat(&folder, deed.aside.split().1, AtFlags::REMOVEDIR)).map_err(failed)
+    unlink(&ground.folder(&deed.aside)?, deed.aside.split().1, AtFlags::REMOVEDIR)
+}
+
+/// As far as that can be seen without doing it: nothing in it is immutable, and we may change each folder that has
+/// something in it, or make it so that we may.
+fn can_be_emptied(top: &OwnedFd, contents: &Contents) -> Result<(), Why> {
+    let failed = |error| Why::Failed("delete it", error);
+    let fixed = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+    let is_fixed = |folder: &OwnedFd, name: &OsStr, flags| {
+        let seen = again(|| statx(folder, name, flags, StatxFlags::empty()));
+        // An old kernel does not say.
+        seen.is_ok_and(|seen| (seen.stx_attributes & seen.stx_attributes_mask).intersects(fixed))
+    };
+    let files = contents.files.iter().map(|(way, _)| way);
+    let mut full: Option<(&[u8], OwnedFd)> = None;
+    for way in contents.folders.iter().chain(files) {
+        let (above, name) = split(way);
+        if full.as_ref().is_none_or(|(known, _)| *known != above) {
+            let folder = within(top, above)?;
+            if is_fixed(&folder, OsStr::new(""), AtFlags::EMPTY_PATH) {
+                return Err(failed(Errno::PERM));
+            }
+            may_change(&folder)
+                .or_else(|error| if is_ours(&folder) { Ok(()) } else { Err(error) })
+                .map_err(failed)?;
+            full = Some((above, folder));
+        }
+        let folder = &full.as_ref().expect("it was just put there").1;
+        if is_fixed(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            return Err(failed(Errno::PERM));
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(folder: &OwnedFd) -> bool {
+    fstat(folder).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
+}
+
+/// Folders that are read-only, as caches of modules make them, keep their owner from emptying them only until he
+/// says otherwise; and this is to be deleted for good.
+fn unlink(folder: &OwnedFd, name: &OsStr, flags: AtFlags) -> Result<(), Why> {
+    let call = || again(|| unlinkat(folder, name, flags));
+    let end = match call() {
+        Err(Errno::ACCESS) if is_ours(folder) => {
+            let mode = fstat(folder).map(|stat| Mode::from_raw_mode(stat.st_mode & 0o7777));
+            mode.and_then(|mode| {
+                fchmod(folder, mode | Mode::RWXU)?;
+                call().inspect_err(|_| {
+                    // As it was, as far as it goes.
+                    let _ = fchmod(folder, mode);
+                })
+            })
+        }
+        end => end,
+    };
+    end.map_err(|error| Why::Failed("delete it", error))
 }
 
 /// Each file, after it was compared with the one of its name in the folder that stays.

@@ -5,20 +5,20 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, SeekFrom, fstat, fsync, linkat, openat, renameat_with,
-    seek, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, fstat, fsync, linkat, openat, seek, unlinkat};
 use rustix::io::Errno;
 
 use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
 use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
-use super::steps::{End, Found, again, found, may_unlink_link, rename};
+use super::spare::{cleared, is_spare, named};
+use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
 use super::sync::sync_folder;
+use super::trees;
 use super::verify::{errno, fill};
 use super::why::Why;
 use crate::buffers::with_buffer;
@@ -45,7 +45,13 @@ pub fn undo(
         .collect();
     deeds.reverse();
     let folders = Untouched::look(&deeds, ground);
-    let mut ends = Vec::new();
+    // Of these a purge has deleted some: what is left is not what was there.
+    let partly = story.deeds.iter().filter(|(_, stage)| *stage == Stage::Partly);
+    let cut = |(deed, _): &(Deed, Stage)| {
+        let why = trees::missing(deed, ground).map(|gone| trees::cut(deed, ground, gone, None));
+        (deed.clone(), End::Back(why.unwrap_or_else(|why| why)))
+    };
+    let mut ends: Vec<(Deed, End)> = partly.map(cut).collect();
     for batch in deeds.chunks(BATCH) {
         if stop.is_asked() {
             break;
@@ -53,7 +59,10 @@ pub fn undo(
         batch.iter().for_each(|(deed, _)| journal.add(&Line::Undoing(deed.number)));
         durable(journal)?;
         for (deed, stage) in batch {
-            let end = one(story, deed, ground, stop);
+            let end = match stop.is_asked() {
+                true => End::Back(Why::Stopped),
+                false => one(story, deed, ground, stop),
+            };
             let time = if let Stage::Done(time) = stage { *time } else { NO_TIME };
             journal.add(&line(deed, &end, time, ground));
             ends.push(((*deed).clone(), end));
@@ -75,7 +84,10 @@ pub fn undo(
 pub(super) fn line(deed: &Deed, end: &End, time: Time, ground: &Ground) -> Line {
     match end {
         End::Done => Line::Undone(deed.number, again_of(deed, ground)),
-        End::Back(_) | End::Aside(_) | End::Open(_) => Line::Done(deed.number, time),
+        // The journal goes on naming the place.
+        End::Back(Why::Aside(_)) => Line::Left(deed.number),
+        End::Back(_) | End::Aside(_) => Line::Done(deed.number, time),
+        End::Open(_) => Line::Undoing(deed.number),
     }
 }
 
@@ -90,26 +102,38 @@ fn again_of(deed: &Deed, ground: &Ground) -> Option<Again> {
 /// Takes one back, durably; also one of which that was cut off.
 pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     let back = match deed.action {
-        Action::Remove | Action::Move => from_aside(deed, ground),
+        Action::Remove | Action::Move => from_aside(deed, ground, stop),
         Action::Hardlink | Action::Symlink => unlink_link(story, deed, ground, stop),
         // What is shared is written to apart: there is nothing to give back.
         Action::Reflink => Ok(()),
     };
     match back {
         Ok(()) => End::Done,
+        // In the middle: whoever recovers looks at what is aside.
+        Err(Why::Stopped)
+            if deed.action.links() && found(deed, ground, &deed.aside) != Ok(Found::Nothing) =>
+        {
+            End::Open(Why::Stopped)
+        }
         Err(why) => End::Back(why),
     }
 }
 
 // ---------------------------------------------------------------- remove and move
 
-fn from_aside(deed: &Deed, ground: &Ground) -> Result<(), Why> {
+fn from_aside(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
     match (found(deed, ground, &deed.at)?, found(deed, ground, &deed.aside)?) {
         // It was cut off behind this; or another file has got its inode.
-        (Found::Victim, Found::Nothing) if is_back(deed, ground)? => return Ok(()),
+        (Found::Victim, Found::Nothing) if is_back(deed, ground, stop)? => return Ok(()),
         (Found::Nothing, Found::Victim | Found::Altered) => {}
         (_, Found::Victim | Found::Altered) => return Err(Why::Occupied),
-        (_, _) => return Err(Why::Gone),
+        // Whosever it is, nobody would look for it there.
+        (_, Found::Link | Found::Other) => return Err(left_aside(deed, ground)),
+        (_, Found::Nothing) => return Err(Why::Gone),
+    }
+    // Whoever has deleted some of a folder: that is not what was there.
+    if let Ok(gone @ 1..) = trees::missing(deed, ground) {
+        return Err(trees::cut(deed, ground, gone, None));
     }
     let (folder, aside) = (ground.folder(&deed.at)?, ground.folder(&deed.aside)?);
     rename(&aside, deed.aside.split().1, &folder, deed.at.split().1)?;
@@ -122,69 +146,126 @@ fn synced(folder: &OwnedFd) -> Result<(), Why> {
 }
 
 /// Whether what is at the path has the bytes. Of a folder that is known by its inode and its times.
-fn is_back(deed: &Deed, ground: &Ground) -> Result<bool, Why> {
+fn is_back(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
     if deed.tree.is_some() {
         return Ok(true);
     }
     let (file, _) = open_file(ground.folder(&deed.at)?, deed.at.split().1)?;
-    Ok(read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+    Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
 // ---------------------------------------------------------------- links
 
 /// In the place of the link, a file as it was: a copy of the one that stayed.
+///
+/// ```text
+/// copy made at unfinished ──rename──▶ aside; at ⇄ aside; look at what is aside now
+///                                     (sync) ──▶ unlink aside ──▶ (sync)
+///                                     at ⇄ aside; look again; unlink aside    if that is no link of ours
+/// ```
+///
+/// What an exchange can catch is never at the name of the unfinished copy: that may be unlinked unseen.
 fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
-    let folder = ground.folder(&deed.at)?;
-    let name = deed.at.split().1;
-    // A name that no other deed has: what is there is of an undo that was cut off.
-    let new = deed.aside.split().1;
-    match found(deed, ground, &deed.at)? {
-        // One that has become the only name of what somebody has written since is his.
-        Found::Link if !may_unlink_link(deed, ground, &deed.at)? => return Err(Why::Occupied),
-        Found::Link => {}
-        Found::Nothing => return Err(Why::Gone),
-        // The number of the old inode may have been given to the new file.
-        Found::Victim | Found::Altered | Found::Other => {
-            // Cut off behind the exchange: what was made is in its place, and the link is aside.
-            if found(deed, ground, &deed.aside)? == Found::Link
-                && is_restored(deed, &folder)?
-                && may_unlink_link(deed, ground, &deed.aside)?
-            {
-                return gone(&folder, new);
+    let restored = || {
+        let folder = ground.folder(&deed.at)?;
+        gone(&folder, unfinished(deed).split().1)?;
+        match found(deed, ground, &deed.at)? {
+            // One that has become the only name of what somebody has written since is his.
+            Found::Link if !may_unlink_link(deed, ground, &deed.at, stop)? => {
+                cleared(deed, ground, stop).and(Err(Why::Occupied))
             }
-            if look(&folder, new)?.is_none() && is_restored(deed, &folder)? {
-                return Ok(());
-            }
-            return Err(Why::Occupied);
+            Found::Link => put_in_place(story, deed, (ground, &folder), stop),
+            Found::Nothing => cleared(deed, ground, stop).and(Err(Why::Gone)),
+            // The number of the old inode may have been given to the new file.
+            Found::Victim | Found::Altered | Found::Other => go_on(deed, ground, &folder, stop),
         }
-    }
-    // Of an undo that was cut off: the name is ours, and what is done has no old file any more.
-    gone(&folder, new)?;
-    match sibling(story, deed, ground)? {
-        Some(place) => {
-            let from = ground.folder(place)?;
-            again(|| linkat(&from, place.split().1, &folder, new, AtFlags::empty()))
-                .map_err(|error| Why::Failed("link it to its other name", error))?;
-        }
-        None => copy(deed, ground, &folder, new, stop)?,
-    }
-    let exchanged = again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE));
-    if let Err(error) = exchanged {
-        let _ = gone(&folder, new);
-        return Err(Why::Failed("put it in its place", error));
-    }
-    // Somebody may have put another file there in between, or written to it.
-    if found(deed, ground, &deed.aside)? != Found::Link
-        || !may_unlink_link(deed, ground, &deed.aside)?
-    {
-        again(|| renameat_with(&folder, new, &folder, name, RenameFlags::EXCHANGE))
-            .map_err(|error| Why::Failed("put back what was there", error))?;
-        gone(&folder, new)?;
+    };
+    restored().map_err(|why| named(deed, ground, why, stop))
+}
+
+/// Where a copy is written.
+fn unfinished(deed: &Deed) -> Place {
+    deed.aside.beside(&[deed.aside.split().1.as_bytes(), b"-new"].concat())
+}
+
+fn put_in_place(
+    story: &Story,
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<(), Why> {
+    // A copy of an undo that was cut off before the exchange.
+    if !cleared(deed, ground, stop)? {
         return Err(Why::Occupied);
     }
-    synced(&folder)?;
-    gone(&folder, new)?;
-    synced(&folder)
+    let unfinished = unfinished(deed);
+    let new = unfinished.split().1;
+    match sibling(story, deed, ground, stop)? {
+        Some(place) => {
+            let from = ground.folder(place)?;
+            again(|| linkat(&from, place.split().1, folder, new, AtFlags::empty()))
+                .map_err(|error| Why::Failed("link it to its other name", error))?;
+        }
+        None => copy(deed, ground, folder, new, stop)?,
+    }
+    let made = look(folder, new)?.map(|stat| Facts::new(&stat)).ok_or(Why::Gone)?;
+    rename(folder, new, folder, deed.aside.split().1).inspect_err(|_| drop(gone(folder, new)))?;
+    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
+    take_or_give_back(deed, ground, folder, &made, stop)
+}
+
+/// After an exchange. Somebody may have put another file at the path just before it, or written to the link.
+pub(super) fn take_or_give_back(
+    deed: &Deed,
+    ground: &Ground,
+    folder: &OwnedFd,
+    made: &Facts,
+    stop: &Stop,
+) -> Result<(), Why> {
+    if found(deed, ground, &deed.aside)? != Found::Link || !is_spare(deed, ground, stop)? {
+        return Err(give_back(deed, ground, folder, made, stop));
+    }
+    synced(folder)?;
+    gone(folder, deed.aside.split().1)?;
+    synced(folder)
+}
+
+/// What was at the path gets it back, and what was made for it goes, if it is that: somebody may have saved once
+/// more, and then that is the one that has the path.
+pub(super) fn give_back(
+    deed: &Deed,
+    ground: &Ground,
+    folder: &OwnedFd,
+    made: &Facts,
+    stop: &Stop,
+) -> Why {
+    let given = swap(deed, ground).and_then(|()| {
+        let stat = look(folder, deed.aside.split().1)?;
+        match stat.is_none_or(|stat| Facts::new(&stat).is_as_written(made)) {
+            true => cleared(deed, ground, stop).map(drop),
+            false => swap(deed, ground),
+        }
+    });
+    match given.and_then(|()| synced(folder)) {
+        Ok(()) => Why::Occupied,
+        Err(why) => why,
+    }
+}
+
+/// The file at the path may be what was put there before it was cut off.
+fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<(), Why> {
+    let is_back = is_restored(deed, folder, stop)?;
+    synced(folder)?;
+    if !cleared(deed, ground, stop)? {
+        // The exchange has caught what somebody had saved just then.
+        if is_back && has_attributes(deed, folder)? {
+            let (_, made) = open_file(folder, deed.at.split().1)?;
+            return Err(give_back(deed, ground, folder, &made, stop));
+        }
+        return Err(Why::Occupied);
+    }
+    synced(folder)?;
+    if is_back { Ok(()) } else { Err(Why::Occupied) }
 }
 
 fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
@@ -195,7 +276,7 @@ fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
 }
 
 /// Whether what is there is what undo puts there: these bytes.
-fn is_restored(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
+fn is_restored(deed: &Deed, folder: &OwnedFd, stop: &Stop) -> Result<bool, Why> {
     let (file, facts) = match open_file(folder, deed.at.split().1) {
         Err(Why::Gone | Why::NotAFile) => return Ok(false),
         opened => opened?,
@@ -203,12 +284,17 @@ fn is_restored(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
     if facts.size != deed.facts.size || facts.is_file(&deed.keeper_facts) {
         return Ok(false);
     }
-    Ok(read_all(&file, &Stop::new(), |_| Ok(()))? == deed.digest)
+    Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
 /// Another name of the same file that was restored before, or has stayed: they were one, and are one again. Whether there is one must
 /// be known: after an error it is asked again later.
-fn sibling<'s>(story: &'s Story, deed: &Deed, ground: &Ground) -> Result<Option<&'s Place>, Why> {
+fn sibling<'s>(
+    story: &'s Story,
+    deed: &Deed,
+    ground: &Ground,
+    stop: &Stop,
+) -> Result<Option<&'s Place>, Why> {
     let others = story.deeds.iter().filter(|(other, stage)| {
         other.number != deed.number
             && other.facts.is_file(&deed.facts)
@@ -224,7 +310,7 @@ fn sibling<'s>(story: &'s Story, deed: &Deed, ground: &Ground) -> Result<Option<
         );
         if is_there {
             let folder = ground.folder(&other.at)?;
-            if is_restored(other, &folder)? && has_attributes(other, &folder)? {
+            if is_restored(other, &folder, stop)? && has_attributes(other, &folder)? {
                 return Ok(Some(&other.at));
             }
         }

@@ -32,8 +32,12 @@ pub enum Why {
     SameFile,
     /// It is to be deleted for good, and nothing that stayed has its bytes any more.
     LastCopy,
+    /// A purge has deleted some of it.
+    Partly(Cut),
     /// A link would take these from it.
     Attributes(Vec<Aspect>),
+    /// Somebody has changed these while it was acted on.
+    Altered(Vec<Aspect>),
     /// No link and no shared extent leads from one file system to another.
     OtherFileSystem,
     /// It has a name outside of the roots: nothing would come free.
@@ -58,6 +62,37 @@ pub enum Why {
     Journal(String),
 }
 
+/// A folder of which some is gone for good and some is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Files.
+    pub gone: u64,
+    /// Of so many.
+    pub of: u64,
+    /// Where the rest is.
+    pub aside: String,
+    /// What has stopped the purge, if that was just now.
+    pub why: Option<Box<Why>>,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why.as_deref() {
+            Some(Why::Stopped) => f.write_str("it was to stop; ")?,
+            Some(why) => write!(f, "{why}; ")?,
+            None => {}
+        }
+        let Cut { gone, of, aside, .. } = self;
+        let files = if *of == 1 { "file" } else { "files" };
+        write!(
+            f,
+            "{gone} of its {of} {files} {} gone for good, each of which had a copy that stays; what is left of it \
+             is {aside}: dupes purge-quarantine goes on",
+            if *gone == 1 { "is" } else { "are" }
+        )
+    }
+}
+
 impl Why {
     /// What was wanted is so already: no reason to complain.
     pub fn is_done(&self) -> bool {
@@ -78,7 +113,9 @@ impl Why {
             Why::Keeper(_) => "keeper",
             Why::SameFile => "same-file",
             Why::LastCopy => "last-copy",
+            Why::Partly(_) => "partly",
             Why::Attributes(_) => "attributes",
+            Why::Altered(_) => "altered",
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
@@ -119,6 +156,7 @@ impl fmt::Display for Why {
             Why::LastCopy => f.write_str(
                 "no file that stayed, for it or for another copy, has its bytes any more: it may be the last one",
             ),
+            Why::Partly(cut) => write!(f, "{cut}"),
             Why::Attributes(aspects) => {
                 let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
                 let names = names.join(",");
@@ -126,6 +164,15 @@ impl fmt::Display for Why {
                     f,
                     "differs from the file that stays in {names}, which a link would take from it: \
                      --allow-differing {names} if that is fine"
+                )
+            }
+            Why::Altered(aspects) => {
+                let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "put back: somebody has changed its {} while it was out of the way, which a link would take \
+                     from it",
+                    names.join(",")
                 )
             }
             Why::OtherFileSystem => f.write_str(
@@ -143,7 +190,7 @@ impl fmt::Display for Why {
             Why::Occupied => f.write_str("something is at that path: both are kept"),
             Why::Aside(path) => write!(
                 f,
-                "somebody has changed what is at its path while it was out of the way; the file itself is {path}"
+                "somebody has changed what is at its path while it was out of the way; what was put aside is {path}"
             ),
             Why::Stopped => f.write_str("was not begun: it was to stop"),
             Why::Failed(what, error) => {

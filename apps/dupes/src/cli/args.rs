@@ -642,6 +642,8 @@ pub(super) enum Report {
         misplaced: Misplaced,
     },
     /// Lists folders that are equal, much alike, or held by another one, as of the last scans
+    ///
+    /// Equal folders are in path order: the first stays, and the others are reclaimable.
     Folders {
         #[command(flatten)]
         database: Database,

@@ -1,5 +1,6 @@
 //! `dupes plan`, `apply`, `undo`, `recover`, `log` and `purge-quarantine`.
 
+mod back;
 mod sets;
 mod telling;
 
@@ -17,17 +18,16 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use tidegate::{Pool, Shutdown};
 
-use self::telling::{Teller, tell_ends};
+pub(super) use self::back::{log, purge_quarantine, recover, undo};
+use self::telling::Teller;
 use super::{refused, say, stop_on_signals, watched};
-use crate::act::deed::{Action, Again, Deed, Stage};
+use crate::act::deed::{Again, Deed, Stage};
 use crate::act::ground::{Base, Ground, Place};
 use crate::act::purge::Copies;
-use crate::act::recover::{Way, settle};
-use crate::act::steps::End;
 use crate::act::trees;
 use crate::act::why::Why;
 use crate::act::{self, Before, Sums, Wanted};
-use crate::cli::{Apply, PurgeQuarantine, Source, Style, Subject};
+use crate::cli::{Apply, Source, Subject};
 use crate::count::Count;
 use crate::escape::escaped;
 use crate::exit::Exit;
@@ -37,7 +37,6 @@ use crate::own::Own;
 use crate::plan::{self, Keep, Member, Plan};
 use crate::replace::replace;
 use crate::size::Size;
-use crate::stop::Stop;
 use crate::store::now;
 
 pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>> {
@@ -55,9 +54,10 @@ pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>
     let victims = plan.victims().count();
     let shown = escaped(file.as_os_str().as_bytes()).to_string();
     say(&format!(
-        "dupes: wrote {shown}: of {} sets, {victims} files that can go, {} on disk. \
+        "dupes: wrote {shown}: of {}, {} that can go, {} on disk. \
          dupes apply ACTION --plan {shown} says what would happen, and changes nothing",
-        plan.sets.len(),
+        Count(plan.sets.len() as u64, "set"),
+        Count(victims as u64, "file"),
         Size(plan.frees()),
     ));
     Ok(exit)
@@ -143,7 +143,9 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         return Ok(worse(exit, teller.end(&sums, None, None)));
     };
     if asked.for_good && !plan.sets.is_empty() {
-        let question = format!("Delete {} files for good?", plan.victims().count());
+        let folders = plan.victims().filter(|(_, victim)| victim.tree.is_some()).count() as u64;
+        let files = plan.victims().count() as u64 - folders;
+        let question = for_good(files, folders, plan.frees());
         if let Some(exit) = refused(&question, asked.consent, &live.stop)? {
             return Ok(exit);
         }
@@ -211,12 +213,20 @@ fn worse(one: Exit, other: Exit) -> Exit {
     if weight(other) > weight(one) { other } else { one }
 }
 
+/// The question before what can't be taken back.
+fn for_good(files: u64, folders: u64, bytes: u64) -> String {
+    let counts = [Count(files, "file"), Count(folders, "folder")];
+    let what: Vec<String> =
+        counts.iter().filter(|count| count.0 > 0).map(ToString::to_string).collect();
+    format!("Delete {} ({}) for good?", what.join(" and "), Size(bytes))
+}
+
 fn interrupted(id: &str) -> String {
     format!("{id} was interrupted: `dupes recover finish` or `dupes recover roll-back`")
 }
 
 fn cut_off(story: &Story) -> String {
-    let (id, done) = (&story.id, story.count(|stage| matches!(stage, Stage::Done(_))));
+    let (id, done) = (&story.id, story.count(Stage::is_aside));
     let names = Count(done, "name");
     format!(
         "dupes: {id} was cut off between two actions, {names} done and none halfway: the same command does the \
@@ -276,7 +286,7 @@ fn whole(stories: &[Story]) -> Vec<Vec<u8>> {
             let is_it = fs::symlink_metadata(OsStr::from_bytes(&path)).is_ok_and(|found| {
                 (found.dev(), found.ino()) == (deed.keeper_facts.device, deed.keeper_facts.inode)
             });
-            if is_it && matches!(stage, Stage::Done(_)) {
+            if is_it && stage.is_aside() {
                 all.push(path);
             }
         }
@@ -400,192 +410,6 @@ fn locked(
 fn story(shelf: &Shelf, id: &str) -> Result<Story, Box<dyn Error>> {
     let found = shelf.story(id)?;
     found.ok_or_else(|| format!("there is no {id}: dupes log lists what there is").into())
-}
-
-pub(super) fn undo(folder: &Path, id: Option<&str>, style: Style) -> Result<Exit, Box<dyn Error>> {
-    let stop = stop_on_signals()?;
-    let (shelf, _lock, story) = match id {
-        Some(id) => {
-            let (shelf, lock) = locked(folder, "undo")?;
-            let story = story(&shelf, id)?;
-            if story.is_open() {
-                return Err(format!("{}, then again", interrupted(id)).into());
-            }
-            (shelf, lock, story)
-        }
-        // Nobody knows whether it would be the last one, if one can't be read.
-        None => {
-            let (shelf, lock) = writable(folder, "undo")?;
-            let is_done = |story: &Story| story.count(|stage| matches!(stage, Stage::Done(_))) > 0;
-            let last = shelf.stories()?.into_iter().rev().find(is_done);
-            let last = last.ok_or("there is nothing to undo: dupes log lists what was done")?;
-            if style == Style::Text {
-                say(&format!("dupes: takes back the last run, {}: {}", last.id, last.action));
-            }
-            (shelf, lock, last)
-        }
-    };
-    if story.count(|stage| matches!(stage, Stage::Done(_))) == 0 {
-        say(&format!("dupes: nothing of {} is left to undo", story.id));
-        return Ok(Exit::Complete);
-    }
-    if story.action == Action::Reflink {
-        say("dupes: files that share blocks are files of their own: there is nothing to give back");
-    }
-    undo_story(&shelf, &story, &stop, style)
-}
-
-fn undo_story(
-    shelf: &Shelf,
-    story: &Story,
-    stop: &Stop,
-    style: Style,
-) -> Result<Exit, Box<dyn Error>> {
-    let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
-    let ends = act::undo::undo(story, &ground, &mut journal, stop)
-        .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
-    let exit = tell_ends(&story.id, &ends, &ground, "restored", style);
-    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
-}
-
-pub(super) fn recover(folder: &Path, way: Way, style: Style) -> Result<Exit, Box<dyn Error>> {
-    let stop = stop_on_signals()?;
-    let (shelf, _lock) = locked(folder, "recover")?;
-    let (stories, unreadable) = shelf.all()?;
-    let open: Vec<Story> =
-        stories.into_iter().filter(|story| story.is_open() || story.is_cut_off()).collect();
-    let mut exit = Exit::Complete;
-    for one in &unreadable {
-        say(&format!("dupes: {}", one.why));
-        exit = Exit::CouldNotRun;
-    }
-    if open.is_empty() && unreadable.is_empty() {
-        say("dupes: nothing was interrupted");
-    }
-    for cut_off in open {
-        if cut_off.is_cut_off() && way != Way::RollBack {
-            told_once(&shelf, &cut_off)?;
-            continue;
-        }
-        // What is being taken back is taken back.
-        let way = if cut_off.rolling_back && way == Way::Finish { Way::RollBack } else { way };
-        let ends = recover_one(&shelf, &cut_off, way, &stop)
-            .map_err(|why| format!("{why}: {}", interrupted(&cut_off.id)))?;
-        // Afterwards: nobody who reads it, or does not, has a say in it.
-        for (ends, done) in ends {
-            exit = worse(exit, tell_ends(&cut_off.id, &ends, &cut_off.ground(), done, style));
-        }
-        let story = story(&shelf, &cut_off.id)?;
-        if let Some(rest) = rest(&cut_off, &story) {
-            say(&rest);
-        }
-    }
-    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
-}
-
-/// All that was settled, and all that was taken back then, each with a word for it.
-fn recover_one(
-    shelf: &Shelf,
-    cut_off: &Story,
-    way: Way,
-    stop: &Stop,
-) -> Result<Vec<(Vec<(Deed, End)>, &'static str)>, Box<dyn Error>> {
-    let mut journal = shelf.resume(&cut_off.id)?;
-    // Of an undo or a purge there is nothing more to take back than what was open.
-    let all_goes_back = way == Way::RollBack
-        && (cut_off.rolling_back
-            || cut_off.is_cut_off()
-            || cut_off.count(|stage| stage == Stage::Intended) > 0);
-    if all_goes_back {
-        journal.add(&Line::RollingBack);
-        act::durable(&mut journal)?;
-    }
-    let ends = settle(cut_off, &cut_off.ground(), way, &mut journal, stop)?;
-    let is_open = ends.iter().any(|(_, end)| matches!(end, End::Open(_)));
-    let mut all = vec![(ends, if way == Way::GiveUp { "given up" } else { "settled" })];
-    if all_goes_back {
-        drop(journal);
-        let (story, mut journal) = (story(shelf, &cut_off.id)?, shelf.resume(&cut_off.id)?);
-        all.push((act::undo::undo(&story, &story.ground(), &mut journal, stop)?, "restored"));
-    } else if way == Way::RollBack && !is_open {
-        journal.add(&Line::End);
-        act::durable(&mut journal)?;
-    }
-    Ok(all)
-}
-
-/// What an undo or a purge that was cut off has not come to.
-fn rest(cut_off: &Story, now: &Story) -> Option<String> {
-    let was = |is: fn(Stage) -> bool| cut_off.count(is) > 0;
-    let left = now.count(|stage| matches!(stage, Stage::Done(_)));
-    let (id, again) = (
-        &now.id,
-        match () {
-            () if left == 0 || cut_off.rolling_back => return None,
-            () if was(|stage| matches!(stage, Stage::Undoing(_))) => "undo",
-            () if was(|stage| stage == Stage::Purging) => "purge-quarantine",
-            () => return None,
-        },
-    );
-    Some(format!(
-        "dupes: {id} was cut off in the middle: dupes {again} {id} goes on with the other {left}"
-    ))
-}
-
-pub(super) fn purge_quarantine(asked: &PurgeQuarantine) -> Result<Exit, Box<dyn Error>> {
-    let stop = stop_on_signals()?;
-    let (shelf, _lock) = writable(&asked.journal, "purge-quarantine")?;
-    let stories = shelf.stories()?;
-    let copies = Copies::of(&stories);
-    let stories: Vec<Story> = match &asked.id {
-        Some(id) => vec![story(&shelf, id)?],
-        None => stories,
-    };
-    let is_there = |(deed, stage): &&(Deed, Stage)| {
-        deed.action == Action::Remove && matches!(stage, Stage::Done(_))
-    };
-    let stories: Vec<Story> = stories
-        .into_iter()
-        .filter(|story| story.when < asked.before && story.deeds.iter().any(|pair| is_there(&pair)))
-        .collect();
-    let all = stories.iter().flat_map(|story| &story.deeds).filter(is_there);
-    let (files, bytes) =
-        all.fold((0u64, 0u64), |(files, bytes), (deed, _)| (files + 1, bytes + deed.bytes()));
-    if files == 0 {
-        say("dupes: there is nothing in the quarantine to purge");
-        return Ok(Exit::Complete);
-    }
-    let question = format!("Delete {files} removed files ({}) for good?", Size(bytes));
-    if let Some(exit) = refused(&question, asked.consent, &stop)? {
-        return Ok(exit);
-    }
-    let mut exit = Exit::Complete;
-    for story in stories {
-        let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
-        let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &stop)
-            .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
-        exit = worse(exit, tell_ends(&story.id, &ends, &ground, "deleted", asked.style));
-        if stop.is_asked() {
-            return Ok(Exit::Interrupted);
-        }
-    }
-    Ok(exit)
-}
-
-pub(super) fn log(folder: &Path, id: Option<&str>, style: Style) -> Result<Exit, Box<dyn Error>> {
-    is_known(folder)?;
-    if !folder.exists() {
-        return Ok(telling::log(&[], &[], None, style));
-    }
-    let shelf = Shelf::open_or_make(folder)?;
-    match id {
-        Some(id) => Ok(telling::log(&[story(&shelf, id)?], &[], Some(id), style)),
-        None => {
-            let (mut stories, unreadable) = shelf.all()?;
-            stories.retain(|story| !story.deeds.is_empty());
-            Ok(telling::log(&stories, &unreadable, None, style))
-        }
-    }
 }
 
 /// How it ends for the shell.

@@ -46,6 +46,8 @@ pub enum Line {
     Purging(u64),
     /// It was.
     Purged(u64),
+    /// Some of it was.
+    Partly(u64),
     /// What is aside is not ours to touch, or nobody can go there: it stays there.
     Left(u64),
     /// All of the run is going to be taken back.
@@ -105,6 +107,7 @@ impl Line {
             }
             Line::Purging(number) => json!({"purging": number}),
             Line::Purged(number) => json!({"purged": number}),
+            Line::Partly(number) => json!({"partly": number}),
             Line::Left(number) => json!({"left": number}),
             Line::RollingBack => json!({"rolling-back": true}),
             Line::End => json!({"end": true}),
@@ -138,6 +141,7 @@ impl Line {
             "undone" => Line::Undone(number()?, to_again(value)),
             "purging" => Line::Purging(number()?),
             "purged" => Line::Purged(number()?),
+            "partly" => Line::Partly(number()?),
             "left" => Line::Left(number()?),
             "rolling-back" => Line::RollingBack,
             "end" => Line::End,
@@ -255,6 +259,7 @@ fn from_deed(deed: &Deed) -> Value {
         "keeper": from_place(&deed.keeper),
         "keeper_facts": from_facts(&deed.keeper_facts),
         "facts": from_facts(&deed.facts),
+        "names": deed.names,
         "blake3": deed.digest.to_string(),
         "attributes": from_attributes(&deed.attributes),
         "folder_times": [from_time(deed.folder_times.0), from_time(deed.folder_times.1)],
@@ -278,6 +283,7 @@ fn to_deed(value: &Value) -> Option<Deed> {
         keeper: to_place(&value["keeper"])?,
         keeper_facts: to_facts(&value["keeper_facts"])?,
         facts: to_facts(&value["facts"])?,
+        names: value["names"].as_u64().unwrap_or(u64::MAX),
         digest: to_digest(value["blake3"].as_str()?)?,
         attributes: to_attributes(&value["attributes"])?,
         folder_times: (to_time(&value["folder_times"][0])?, to_time(&value["folder_times"][1])?),

@@ -18,6 +18,7 @@ fn deed(number: u64) -> Deed {
         at: place(b"a/\xff\n"),
         aside: place(b"a/.dupes"),
         keeper: place("ä".as_bytes()),
+        names: 2,
         keeper_facts: Facts { inode: u64::MAX, ..facts },
         facts,
         digest: Algorithm::Blake3.digest(b"bytes"),
@@ -48,6 +49,7 @@ fn all_lines() -> Vec<Line> {
         Line::Intent(Box::new(deed(3))),
         Line::Done(3, (1, 1)),
         Line::Purging(3),
+        Line::Partly(3),
         Line::Purged(3),
         Line::End,
     ]

@@ -4,7 +4,7 @@ use super::*;
 use crate::act::settle_durably;
 use crate::act::steps::swap_back;
 
-fn bytes(scene: &Scene, name: &str) -> String {
+pub(super) fn bytes(scene: &Scene, name: &str) -> String {
     fs::read_to_string(scene.path(name)).unwrap_or_default()
 }
 
@@ -14,13 +14,13 @@ fn replaced(scene: &Scene, name: &str) {
     fs::rename(scene.path("new"), scene.path(name)).unwrap();
 }
 
-fn rewritten(path: PathBuf, text: &str) {
+pub(super) fn rewritten(path: PathBuf, text: &str) {
     let mtime = fs::metadata(&path).unwrap().modified().unwrap();
     fs::write(&path, text).unwrap();
     fs::File::options().append(true).open(path).unwrap().set_modified(mtime).unwrap();
 }
 
-fn undone(scene: &Scene) -> End {
+pub(super) fn undone(scene: &Scene) -> End {
     let story = scene.shelf.stories().unwrap().remove(0);
     let mut journal = scene.shelf.resume(&story.id).unwrap();
     undo::undo(&story, &story.ground(), &mut journal, &Stop::new()).unwrap().remove(0).1
@@ -34,7 +34,7 @@ fn a_link_that_has_become_the_only_name_of_what_was_written_since_is_not_undone(
         let deed = scene.deed(Action::Hardlink);
         let story = scene.killed(&deed);
         assert_eq!(act(&deed, &scene.ground, &Stop::new()), End::Done);
-        assert_eq!(finish(&deed, &scene.ground), End::Done);
+        assert_eq!(finish(&deed, &scene.ground, &mut LastLook::default()), End::Done);
         let mut journal = scene.shelf.resume(&story.id).unwrap();
         journal.add(&Line::Done(1, (1, 1)));
         journal.sync().unwrap();
@@ -78,7 +78,7 @@ fn who_saves_in_between_keeps_the_path() {
         let deed = scene.deed(action);
         fs::rename(scene.path("tree/go"), scene.path("tree/.dupes-1")).unwrap();
         fs::write(scene.path("tree/go"), "saved").unwrap();
-        let end = swap_back(&deed, &scene.ground, Why::SameFile);
+        let end = swap_back(&deed, &scene.ground, Why::SameFile, &Stop::new());
         assert!(matches!(end, End::Back(Why::Aside(_))), "{action}: {end:?}");
         assert_eq!(
             (bytes(&scene, "tree/go"), bytes(&scene, "tree/.dupes-1")),
@@ -97,7 +97,8 @@ fn what_was_written_to_the_old_file_of_a_link_gets_its_path_back() {
         fs::write(scene.path("tree/.dupes-1"), "longer than it was").unwrap();
         let mut pair = (deed, End::Done);
         let mut journal = scene.shelf.begin(action, 1).unwrap();
-        settle_durably(&mut [&mut pair], &scene.ground, None, &mut journal).unwrap();
+        settle_durably(&mut [&mut pair], &scene.ground, None, &mut journal, LastLook::default())
+            .unwrap();
         assert_eq!(pair.1, End::Back(Why::Changed), "{action}");
         assert_eq!(bytes(&scene, "tree/go"), "longer than it was", "{action}");
         assert_eq!(scene.shape().len(), 2, "{action}");
@@ -188,6 +189,7 @@ fn gone(scene: &Scene) -> Deed {
         keeper: place(0, "tree/keep"),
         keeper_facts: facts,
         facts,
+        names: 1,
         digest: Algorithm::Blake3.digest(b"same"),
         attributes: Attributes::of(&file, &stat).unwrap(),
         folder_times: ((0, 0), (0, 0)),

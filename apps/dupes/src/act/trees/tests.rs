@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::*;
-use crate::act::deed::Action;
+use crate::act::deed::{Action, Stage};
 use crate::act::ground::Base;
 use crate::act::recover::{Way, settle};
 use crate::act::steps::{End, act};
@@ -120,12 +120,14 @@ impl Scene {
     }
 
     fn purged(&self) -> End {
+        self.purged_until(&Stop::new()).unwrap()
+    }
+
+    fn purged_until(&self, stop: &Stop) -> Option<End> {
         let story = self.story();
         let mut journal = self.shelf.resume(&story.id).unwrap();
-        let ends =
-            purge::purge(&story, &Default::default(), &story.ground(), &mut journal, &Stop::new())
-                .unwrap();
-        ends.into_iter().next().unwrap().1
+        let ends = purge::purge(&story, &Default::default(), &story.ground(), &mut journal, stop);
+        ends.unwrap().into_iter().next().map(|(_, end)| end)
     }
 
     fn undone(&self) -> End {
@@ -249,7 +251,8 @@ fn the_last_copy_in_a_folder_is_not_purged() {
     assert!(!scene.path("aside/1").exists());
 }
 
-/// Killed behind each of its calls: it goes on, or what is left comes back.
+/// Killed behind each of its calls: it goes on, or is as it was if nothing is gone yet. What is in part is never told
+/// to be back.
 #[test]
 fn a_purge_of_a_folder_that_was_cut_off_goes_on() {
     let order = ["a", "in/b", "in/deep/c", "nothing", "in/deep", "in", ""];
@@ -263,15 +266,97 @@ fn a_purge_of_a_folder_that_was_cut_off_goes_on() {
                 let path = scene.path("aside/1").join(name);
                 if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) }.unwrap();
             }
-            assert_eq!(scene.settled(&story, way), End::Done, "{count}");
+            let end = scene.settled(&story, way);
             assert!(!scene.story().is_open(), "{count}");
             let is_left = way == Way::RollBack && count < order.len();
             assert_eq!(scene.path("aside/1").exists(), is_left, "{count}");
-            if is_left {
-                assert_eq!(scene.undone(), End::Done, "{count}: what is left comes back");
-                assert_eq!(scene.path("tree/go/in/b").exists(), count < 2, "{count}");
+            if is_left && count == 0 {
+                assert_eq!(end, End::Done);
+                assert_eq!(scene.undone(), End::Done, "nothing of it was gone");
+                assert_eq!(fs::read_to_string(scene.path("tree/go/in/b")).unwrap(), "bb");
+            } else if is_left {
+                let gone = (count as u64).min(3);
+                assert_eq!(partly(&end), (gone, 3), "{count}");
+                assert_eq!(scene.story().deeds[0].1, Stage::Partly, "{count}");
+                assert_eq!(partly(&scene.undone()), (gone, 3), "{count}: it is not restored");
+                assert_eq!(scene.story().deeds[0].1, Stage::Partly, "{count}");
+                assert!(!scene.path("tree/go").exists(), "{count}");
+                assert_eq!(scene.purged(), End::Done, "{count}: it goes on");
+                assert!(!scene.path("aside/1").exists(), "{count}");
+            } else {
+                assert_eq!(end, End::Done, "{count}");
             }
             assert!(scene.path("tree/keep/in/b").exists());
         }
     }
+}
+
+/// How many of its files are gone, and of how many.
+#[track_caller]
+fn partly(end: &End) -> (u64, u64) {
+    let End::Back(Why::Partly(cut)) = end else { panic!("{end:?}") };
+    let said = cut.to_string();
+    assert!(said.contains(&format!("{} of its {} files", cut.gone, cut.of)), "{said}");
+    assert!(said.contains("purge-quarantine goes on") && said.contains("/aside/1"), "{said}");
+    (cut.gone, cut.of)
+}
+
+/// At whatever moment somebody presses Ctrl-C: the journal says what is, and the next one goes on.
+#[test]
+fn a_purge_of_a_folder_that_is_told_to_stop_stops_and_goes_on() {
+    let mut seen = [0; 4];
+    for looks in 0.. {
+        let scene = scene();
+        let deed = scene.deed();
+        assert_eq!(act(&deed, &scene.ground, &Stop::new()), End::Done);
+        scene.killed(&deed, &[Line::Done(1, (1, 1))]);
+        let end = scene.purged_until(&Stop::after(looks));
+        let left = ["a", "in/b", "in/deep/c"];
+        let left = left.iter().filter(|name| scene.path("aside/1").join(name).exists()).count();
+        seen[3 - left] += 1;
+        match end {
+            // Not even begun.
+            None => assert_eq!((left, scene.undone()), (3, End::Done)),
+            Some(End::Done) => {
+                assert!(!scene.path("aside/1").exists());
+                break;
+            }
+            Some(end) if left == 3 => {
+                assert_eq!(end, End::Back(Why::Stopped), "{looks}");
+                assert_eq!(scene.undone(), End::Done, "{looks}");
+                assert!(
+                    ["a", "in/b", "in/deep/c"]
+                        .iter()
+                        .all(|it| scene.path("tree/go").join(it).exists())
+                );
+            }
+            Some(end) => {
+                assert_eq!(partly(&end), (3 - left as u64, 3), "{looks}");
+                assert_eq!(scene.story().deeds[0].1, Stage::Partly);
+                partly(&scene.undone());
+                assert_eq!(scene.purged(), End::Done, "{looks}");
+                assert!(!scene.path("aside/1").exists(), "{looks}");
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "it was told at each step: {seen:?}");
+}
+
+/// Whatever keeps one of its files: nothing is deleted, or what is is told.
+#[test]
+fn a_folder_that_can_not_be_emptied_is_left_whole() {
+    let scene = scene();
+    let deed = scene.deed();
+    assert_eq!(act(&deed, &scene.ground, &Stop::new()), End::Done);
+    scene.killed(&deed, &[Line::Done(1, (1, 1))]);
+    let fixed = File::open(scene.path("aside/1/in/deep/c")).unwrap();
+    let Ok(flags) = rustix::fs::ioctl_getflags(&fixed) else { return };
+    let set = |flags| rustix::fs::ioctl_setflags(&fixed, flags);
+    // Who may not do that, or a file system that has no such thing.
+    let Ok(()) = set(flags | rustix::fs::IFlags::IMMUTABLE) else { return };
+    let end = scene.purged();
+    set(flags).unwrap();
+    assert_eq!(end, End::Back(Why::Failed("delete it", Errno::PERM)));
+    assert!(scene.path("aside/1/a").exists() && scene.path("aside/1/in/b").exists());
+    assert_eq!(scene.undone(), End::Done);
 }

@@ -81,13 +81,17 @@ impl Teller {
             match self.style {
                 Style::Json => {
                     let event = json!({
-                        "event": "kept", "action": self.action.name(), "path": json_path(&path),
+                        "event": if matches!(why, Why::Partly(_)) { "partly" } else { "kept" }, "action": self.action.name(), "path": json_path(&path),
                         "why": why.word(), "text": why.to_string(),
                     });
                     self.out.print(&format!("{event}\n"));
                 }
                 Style::Text => {
-                    say(&format!("dupes: {}: stays in the quarantine: {why}", escaped(&path)))
+                    let stays = match why {
+                        Why::Partly(_) => "not all of it deleted",
+                        _ => "stays in the quarantine",
+                    };
+                    say(&format!("dupes: {}: {stays}: {why}", escaped(&path)))
                 }
             }
         }
@@ -162,14 +166,14 @@ fn summary(
     }
     let in_quarantine = purged.map(|purged| done - purged.names);
     let counts = [
-        (in_quarantine.unwrap_or(0), "are in the quarantine"),
-        (*already, "are gone, linked or shared already"),
-        (*refused, "are left as they are"),
-        (*not_begun, "were not begun"),
+        (in_quarantine.unwrap_or(0), "is in the quarantine", "are in the quarantine"),
+        (*already, "is gone, linked or shared already", "are gone, linked or shared already"),
+        (*refused, "is left as it is", "are left as they are"),
+        (*not_begun, "was not begun", "were not begun"),
     ];
-    for (count, what) in counts {
+    for (count, one, many) in counts {
         if count > 0 {
-            text += &format!(", {count} {what}");
+            text += &format!(", {count} {}", if count == 1 { one } else { many });
         }
     }
     let verb = if execute { "freed" } else { "would be freed" };
@@ -229,7 +233,8 @@ impl Witness for Teller {
         match (outcome, why, keeper) {
             (Outcome::Done, _, Some(keeper)) => {
                 let word = if self.execute { did(self.action) } else { self.action.name() };
-                let of = tree.map(|tree| format!("/  of {} files", tree.files)).unwrap_or_default();
+                let of = tree.map(|tree| format!("/  of {}", Count(tree.files, "file")));
+                let of = of.unwrap_or_default();
                 self.out.print(&format!(
                     "{word} {}{of}  (stays: {})\n",
                     escaped(at),
@@ -237,6 +242,9 @@ impl Witness for Teller {
                 ));
             }
             (Outcome::Already(_) | Outcome::Refused(Why::Stopped), _, _) => {}
+            (Outcome::Open(_), Some(why), _) => {
+                say(&format!("dupes: {}: neither done nor as it was: {why}", escaped(at)));
+            }
             (_, Some(why), keeper) => {
                 let mut text = match why {
                     Why::Keeper(it) if tree.is_some() && **it == Why::NotAFile => {
@@ -269,7 +277,7 @@ pub(super) fn tell_ends(
     done: &str,
     style: Style,
 ) -> Exit {
-    let (mut good, mut bad) = (0u64, 0u64);
+    let (mut good, mut partly, mut bad) = (0u64, 0u64, 0u64);
     let mut out = Out::default();
     for (deed, end) in ends {
         let path = ground.path(&deed.at);
@@ -278,11 +286,20 @@ pub(super) fn tell_ends(
             End::Back(why) | End::Aside(why) | End::Open(why) => Some(why),
         };
         let text = why.map(|why| because(deed, why, ground));
-        *(if why.is_none() { &mut good } else { &mut bad }) += 1;
+        let is_partly = done == "deleted" && matches!(why, Some(Why::Partly(_)));
+        *(match why {
+            None => &mut good,
+            Some(_) if is_partly => &mut partly,
+            Some(_) => &mut bad,
+        }) += 1;
         match (style, why) {
             (Style::Json, why) => {
                 let event = json!({
-                    "event": if why.is_none() { done } else { "refused" }, "id": id, "path": json_path(&path),
+                    "event": match why {
+                        None => done,
+                        Some(_) if is_partly => "partly",
+                        Some(_) => "refused",
+                    }, "id": id, "path": json_path(&path),
                     "why": why.map(|why| why.word()), "text": text,
                 });
                 out.print(&format!("{event}\n"));
@@ -290,18 +307,27 @@ pub(super) fn tell_ends(
             (Style::Text, None) => out.print(&format!("{done} {}\n", escaped(&path))),
             (Style::Text, Some(_)) => {
                 let text = text.unwrap_or_default();
-                say(&format!("dupes: {}: not {done}: {text}", escaped(&path)));
+                let not = if is_partly { "not all of it" } else { "not" };
+                say(&format!("dupes: {}: {not} {done}: {text}", escaped(&path)))
             }
         }
     }
     out.print(&match style {
         Style::Json => {
-            format!("{}\n", json!({"event": "end", "id": id, done: good, "refused": bad}))
+            let mut event = json!({"event": "end", "id": id, done: good, "refused": bad});
+            if partly > 0 {
+                event["partly"] = partly.into();
+            }
+            format!("{event}\n")
         }
-        Style::Text if bad == 0 => format!("{done}: {good}\n"),
-        Style::Text => format!("{done}: {good}, not: {bad}\n"),
+        Style::Text => {
+            let counts = [("in part", partly), ("not", bad)];
+            let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+            let rest: String = counts.map(|(word, count)| format!(", {word}: {count}")).collect();
+            format!("{done}: {good}{rest}\n")
+        }
     });
-    out.end(if bad == 0 { Exit::Complete } else { Exit::Unread })
+    out.end(if bad + partly == 0 { Exit::Complete } else { Exit::Unread })
 }
 
 /// Why a deed was not taken back, deleted or settled: what is not as it was may be the file, its folder, what was put
@@ -433,7 +459,8 @@ fn run_json(story: &Story, with_files: bool) -> Value {
 
 /// Those that there are.
 fn counts(story: &Story) -> Vec<(&'static str, u64)> {
-    let words = ["done", "not done", "undone", "purged", "left aside", "interrupted"];
+    let words =
+        ["done", "not done", "undone", "purged", "partly purged", "left aside", "interrupted"];
     let count = |word: &'static str| (word, story.count(|stage| stage_word(stage) == word));
     words.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
@@ -444,6 +471,7 @@ fn stage_word(stage: Stage) -> &'static str {
         Stage::Back(_) => "not done",
         Stage::Undone(_) => "undone",
         Stage::Purged => "purged",
+        Stage::Partly => "partly purged",
         Stage::Left => "left aside",
         Stage::Intended | Stage::Undoing(_) | Stage::Purging => "interrupted",
     }

@@ -1,0 +1,214 @@
+//! The ways back, and the one from which there is none: `dupes undo`, `recover`, `log` and `purge-quarantine`.
+
+use std::error::Error;
+use std::path::Path;
+
+use super::super::{refused, say, stop_on_signals};
+use super::telling::{self, tell_ends};
+use super::{for_good, interrupted, is_known, locked, story, told_once, worse, writable};
+use crate::act;
+use crate::act::deed::{Action, Deed, Stage};
+use crate::act::held::Held;
+use crate::act::purge::Copies;
+use crate::act::recover::{Way, settle};
+use crate::act::steps::End;
+use crate::cli::{PurgeQuarantine, Style};
+use crate::exit::Exit;
+use crate::journal::{Line, Shelf, Story};
+use crate::stop::Stop;
+
+pub(in crate::commands) fn undo(
+    folder: &Path,
+    id: Option<&str>,
+    style: Style,
+) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
+    let (shelf, _lock, story) = match id {
+        Some(id) => {
+            let (shelf, lock) = locked(folder, "undo")?;
+            let story = story(&shelf, id)?;
+            if story.is_open() {
+                return Err(format!("{}, then again", interrupted(id)).into());
+            }
+            (shelf, lock, story)
+        }
+        // Nobody knows whether it would be the last one, if one can't be read.
+        None => {
+            let (shelf, lock) = writable(folder, "undo")?;
+            let is_done = |story: &Story| story.count(Stage::is_aside) > 0;
+            let last = shelf.stories()?.into_iter().rev().find(is_done);
+            let last = last.ok_or("there is nothing to undo: dupes log lists what was done")?;
+            if style == Style::Text {
+                say(&format!("dupes: takes back the last run, {}: {}", last.id, last.action));
+            }
+            (shelf, lock, last)
+        }
+    };
+    if story.count(Stage::is_aside) == 0 {
+        say(&format!("dupes: nothing of {} is left to undo", story.id));
+        return Ok(Exit::Complete);
+    }
+    if story.action == Action::Reflink {
+        say("dupes: files that share blocks are files of their own: there is nothing to give back");
+    }
+    undo_story(&shelf, &story, &stop, style)
+}
+
+fn undo_story(
+    shelf: &Shelf,
+    story: &Story,
+    stop: &Stop,
+    style: Style,
+) -> Result<Exit, Box<dyn Error>> {
+    let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
+    let ends = act::undo::undo(story, &ground, &mut journal, stop)
+        .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
+    let exit = tell_ends(&story.id, &ends, &ground, "restored", style);
+    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
+}
+
+pub(in crate::commands) fn recover(
+    folder: &Path,
+    way: Way,
+    style: Style,
+) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
+    let (shelf, _lock) = locked(folder, "recover")?;
+    let (stories, unreadable) = shelf.all()?;
+    let open: Vec<Story> =
+        stories.into_iter().filter(|story| story.is_open() || story.is_cut_off()).collect();
+    let mut exit = Exit::Complete;
+    for one in &unreadable {
+        say(&format!("dupes: {}", one.why));
+        exit = Exit::CouldNotRun;
+    }
+    if open.is_empty() && unreadable.is_empty() {
+        say("dupes: nothing was interrupted");
+    }
+    for cut_off in open {
+        if cut_off.is_cut_off() && way != Way::RollBack {
+            told_once(&shelf, &cut_off)?;
+            continue;
+        }
+        // What is being taken back is taken back.
+        let way = if cut_off.rolling_back && way == Way::Finish { Way::RollBack } else { way };
+        let ends = recover_one(&shelf, &cut_off, way, &stop)
+            .map_err(|why| format!("{why}: {}", interrupted(&cut_off.id)))?;
+        // Afterwards: nobody who reads it, or does not, has a say in it.
+        for (ends, done) in ends {
+            exit = worse(exit, tell_ends(&cut_off.id, &ends, &cut_off.ground(), done, style));
+        }
+        let story = story(&shelf, &cut_off.id)?;
+        if let Some(rest) = rest(&cut_off, &story) {
+            say(&rest);
+        }
+    }
+    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
+}
+
+/// All that was settled, and all that was taken back then, each with a word for it.
+fn recover_one(
+    shelf: &Shelf,
+    cut_off: &Story,
+    way: Way,
+    stop: &Stop,
+) -> Result<Vec<(Vec<(Deed, End)>, &'static str)>, Box<dyn Error>> {
+    let mut journal = shelf.resume(&cut_off.id)?;
+    // Of an undo or a purge there is nothing more to take back than what was open.
+    let all_goes_back = way == Way::RollBack
+        && (cut_off.rolling_back
+            || cut_off.is_cut_off()
+            || cut_off.count(|stage| stage == Stage::Intended) > 0);
+    if all_goes_back {
+        journal.add(&Line::RollingBack);
+        act::durable(&mut journal)?;
+    }
+    let ends = settle(cut_off, &cut_off.ground(), way, &mut journal, stop)?;
+    let is_open = ends.iter().any(|(_, end)| matches!(end, End::Open(_)));
+    let mut all = vec![(ends, if way == Way::GiveUp { "given up" } else { "settled" })];
+    if all_goes_back {
+        drop(journal);
+        let (story, mut journal) = (story(shelf, &cut_off.id)?, shelf.resume(&cut_off.id)?);
+        all.push((act::undo::undo(&story, &story.ground(), &mut journal, stop)?, "restored"));
+    } else if way == Way::RollBack && !is_open {
+        journal.add(&Line::End);
+        act::durable(&mut journal)?;
+    }
+    Ok(all)
+}
+
+/// What an undo or a purge that was cut off has not come to.
+fn rest(cut_off: &Story, now: &Story) -> Option<String> {
+    let was = |is: fn(Stage) -> bool| cut_off.count(is) > 0;
+    let left = now.count(Stage::is_aside);
+    let (id, again) = (
+        &now.id,
+        match () {
+            () if left == 0 || cut_off.rolling_back => return None,
+            () if was(|stage| matches!(stage, Stage::Undoing(_))) => "undo",
+            () if was(|stage| stage == Stage::Purging) => "purge-quarantine",
+            () => return None,
+        },
+    );
+    let others = if left == 1 { "one that is" } else { &format!("{left} that are") };
+    Some(format!(
+        "dupes: {id} was cut off in the middle: dupes {again} {id} goes on with the {others} left"
+    ))
+}
+
+pub(in crate::commands) fn purge_quarantine(
+    asked: &PurgeQuarantine,
+) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
+    let (shelf, _lock) = writable(&asked.journal, "purge-quarantine")?;
+    let stories = shelf.stories()?;
+    let copies = Copies::of(&stories);
+    let stories: Vec<Story> = match &asked.id {
+        Some(id) => vec![story(&shelf, id)?],
+        None => stories,
+    };
+    let stories: Vec<Story> = stories
+        .into_iter()
+        .filter(|story| story.when < asked.before && story.deeds.iter().any(act::purge::is_there))
+        .collect();
+    if stories.is_empty() {
+        say("dupes: there is nothing in the quarantine to purge");
+        return Ok(Exit::Complete);
+    }
+    let Held { files, folders, bytes } = Held::by(&stories);
+    let question = for_good(files, folders, bytes);
+    if let Some(exit) = refused(&question, asked.consent, &stop)? {
+        return Ok(exit);
+    }
+    let mut exit = Exit::Complete;
+    for story in stories {
+        let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
+        let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &stop)
+            .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
+        exit = worse(exit, tell_ends(&story.id, &ends, &ground, "deleted", asked.style));
+        if stop.is_asked() {
+            return Ok(Exit::Interrupted);
+        }
+    }
+    Ok(exit)
+}
+
+pub(in crate::commands) fn log(
+    folder: &Path,
+    id: Option<&str>,
+    style: Style,
+) -> Result<Exit, Box<dyn Error>> {
+    is_known(folder)?;
+    if !folder.exists() {
+        return Ok(telling::log(&[], &[], None, style));
+    }
+    let shelf = Shelf::open_or_make(folder)?;
+    match id {
+        Some(id) => Ok(telling::log(&[story(&shelf, id)?], &[], Some(id), style)),
+        None => {
+            let (mut stories, unreadable) = shelf.all()?;
+            stories.retain(|story| !story.deeds.is_empty());
+            Ok(telling::log(&stories, &unreadable, None, style))
+        }
+    }
+}
