@@ -187,7 +187,7 @@ fn add(root: &Path, path: &Path, all: &mut Manifest, first: &mut HashMap<u64, Pa
     }
 }
 
-fn xattrs(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(crate) fn xattrs(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut names = vec![0; 4096];
     let Ok(len) = rustix::fs::listxattr(path, &mut names[..]) else { return Vec::new() };
     let value = |name: &[u8]| {
