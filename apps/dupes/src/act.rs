@@ -43,7 +43,7 @@ use self::sync::Folders;
 use self::why::Why;
 use crate::journal::{Journal, Line, NO_TIME};
 use crate::own::Own;
-use crate::plan::{Member, Plan, PlannedSet};
+use crate::plan::{self, Member, Plan, PlannedSet};
 use crate::stop::Stop;
 use crate::tally::Tally;
 
@@ -63,6 +63,8 @@ pub struct Wanted {
     /// Files that an earlier run has put back, by what they were known by before. Who knows them by a plan of then
     /// is not to take that for a change.
     pub put_back: HashMap<Before, Again>,
+    /// Paths of which earlier runs have taken what was there, in full.
+    pub gone: HashSet<Vec<u8>>,
     /// In what a file may differ from the one it becomes a link to.
     pub allow: HashSet<Aspect>,
     /// What is not touched, whatever the plan says.
@@ -114,10 +116,16 @@ pub struct Seen<'a> {
 pub struct Sums {
     /// Names.
     pub done: u64,
+    /// Of these, whole folders.
+    pub folders: u64,
+    /// Files in them.
+    pub in_folders: u64,
     /// Names.
     pub already: u64,
     /// Names.
     pub refused: u64,
+    /// Names: it was to stop before.
+    pub not_begun: u64,
     /// Names.
     pub open: u64,
     /// Bytes on disk, of files of which all names are done.
@@ -154,7 +162,8 @@ pub fn rehearse(
     for (set, victim) in plan.victims() {
         if stop.is_asked() {
             run.sums.stopped = true;
-            break;
+            run.sums.not_begun += victim.names.len() as u64;
+            continue;
         }
         match check::check(set, victim, &run.ground, wanted, None) {
             Err(why) => run.tell_all(victim, &why),
@@ -187,6 +196,7 @@ pub fn apply(
     let mut work = Work {
         quarantines: Quarantines::new(journal.id(), wanted.quarantine.clone()),
         made: HashSet::new(),
+        moved: HashSet::new(),
         next: 1,
         pool,
     };
@@ -195,7 +205,7 @@ pub fn apply(
         let mut batch: Vec<Item<'_>> = Vec::new();
         let mut bytes = 0;
         while let Some((_, victim)) = victims.peek() {
-            bytes += victim.bytes();
+            bytes = victim.bytes().saturating_add(bytes);
             if !batch.is_empty() && (batch.len() == BATCH || bytes > BATCH_BYTES) {
                 break;
             }
@@ -204,6 +214,7 @@ pub fn apply(
         run.batch(&batch, &mut work, journal)?;
     }
     run.sums.stopped = stop.is_asked();
+    run.sums.not_begun += victims.map(|(_, victim)| victim.names.len() as u64).sum::<u64>();
     if run.sums.open == 0 {
         journal.add(&Line::End);
     }
@@ -216,6 +227,8 @@ struct Work<'a> {
     quarantines: Quarantines,
     /// Folders that the journal says we may have made.
     made: HashSet<Place>,
+    /// Where files are moved to.
+    moved: HashSet<Place>,
     /// The number of the next deed.
     next: u64,
     pool: &'a Pool,
@@ -232,9 +245,9 @@ impl<'a> Run<'a> {
         let never = plan.bases.iter().filter(|(_, reference)| *reference);
         let never = never.map(|(base, _)| base.path.clone()).collect();
         let ground = Ground::new(plan.bases.iter().map(|(base, _)| base.clone()));
-        let (files, bytes) = plan
-            .victims()
-            .fold((0, 0), |(files, bytes), (_, victim)| (files + 1, bytes + victim.bytes()));
+        let (files, bytes) = plan.victims().fold((0, 0u64), |(files, bytes), (_, it)| {
+            (files + 1, bytes.saturating_add(it.bytes()))
+        });
         Tally::add(&tally.reads_wanted, files);
         Tally::add(&tally.read_bytes_wanted, bytes);
         Run { wanted, ground, never, stop, tally, witness, sums: Sums::default() }
@@ -295,7 +308,12 @@ impl<'a> Run<'a> {
                 }
                 Action::Move => {
                     let to = self.wanted.to.clone().expect("who moves says where to");
-                    Place { root: self.base(to, journal), path: deed.at.path.clone() }
+                    let place = Place { root: self.base(to, journal), path: deed.at.path.clone() };
+                    // Of two that would come to one place the first in the plan does, not whoever is faster.
+                    if !work.moved.insert(place.clone()) {
+                        return Err(Why::Occupied);
+                    }
+                    place
                 }
             };
             ready.push(Deed { number, aside, ..deed });
@@ -426,15 +444,27 @@ impl<'a> Run<'a> {
         outcome: &Outcome,
         frees: u64,
     ) {
+        let path = self.ground.path(at);
+        // That nothing is there is what was wanted, if it is we who have taken it away.
+        let is_ours = || plan::ways_to(&path).any(|way| self.wanted.gone.contains(way));
+        let outcome = match outcome {
+            Outcome::Already(Why::Gone) if !is_ours() => &Outcome::Refused(Why::Gone),
+            outcome => outcome,
+        };
         let counter = match outcome {
+            Outcome::Refused(Why::Stopped) => &mut self.sums.not_begun,
             Outcome::Done => &mut self.sums.done,
             Outcome::Already(_) => &mut self.sums.already,
             Outcome::Refused(_) => &mut self.sums.refused,
             Outcome::Open(_) => &mut self.sums.open,
         };
         *counter += 1;
-        self.sums.frees += frees;
-        let seen = Seen { path: &self.ground.path(at), tree, keeper };
+        if let (Outcome::Done, Some(extent)) = (outcome, tree) {
+            self.sums.folders += 1;
+            self.sums.in_folders += extent.files;
+        }
+        self.sums.frees = self.sums.frees.saturating_add(frees);
+        let seen = Seen { path: &path, tree, keeper };
         self.witness.saw(&seen, outcome, frees);
     }
 }

@@ -4,11 +4,13 @@
 //!    subtree is one range of files, and "is it below?" is one comparison. Roots that are offline
 //!    come last: wherever the first one stays or stands for others, one that is online does.
 //! 2. From the last folder to the first, the parts of each are added up to a sum of 128 bits, with
-//!    random keys: equal sums are equal folders. The first of a set stands for the others: these,
-//!    and what is in them, are in no other claim.
+//!    random keys: equal sums are equal folders. The first of a set stands for the others, unless it
+//!    goes with a larger folder that is held: then the next one does. The others, and what is in
+//!    them, are in no other claim.
 //! 3. A folder is held by another one if all of its contents are: the folders that have its rarest
 //!    content are tried, each climbing until it has all the rest. Largest first; one that is held
-//!    may go, so it holds nothing. One that only folders offline hold stays.
+//!    may go, so it holds nothing: what stands for it does or, if all that hold a folder go, what they
+//!    lie in. One that only folders offline hold stays.
 //! 4. Pairs that may be similar are the folders that have a file in common, rarest first, and
 //!    those above them: with names, both parents together, as long as both have the same name; by
 //!    contents, either parent, as long as the other side is not too small. Topmost pairs are
@@ -31,10 +33,13 @@
 //!   ones are tried.
 //! - Whatever comes after [`Likeness::pairs`] or [`Likeness::steps`]; `is_complete` says so.
 //!
-//! What is told is true (equal folders, as far as 128 bits can say it), with exact numbers.
+//! What is told is true (equal folders, as far as 128 bits can say it), with exact numbers. It is the
+//! same whatever numbers files, names and contents have: only the order of folders decides.
 
 mod forest;
 mod held;
+#[cfg(test)]
+mod meaning;
 #[cfg(test)]
 mod naive;
 mod similar;
@@ -198,7 +203,7 @@ pub struct Alike {
 /// Folders whose subtrees are equal.
 #[derive(Debug)]
 pub struct ExactSet {
-    /// Two or more. The first one stays, and is online.
+    /// Two or more, in tree order. The first one stays, and is online.
     pub folders: Vec<u32>,
     /// In each of them.
     pub files: u32,
@@ -276,7 +281,7 @@ pub struct Containment {
 /// Finds all folders that are alike. Time is about files × log files for the sums, and for pairs
 /// the files of the smaller side of each that is compared.
 pub fn find(trees: &Trees, likeness: &Likeness) -> Alike {
-    let forest = Forest::new(trees, likeness);
+    let mut forest = Forest::new(trees, likeness);
     let mut effort = Effort { steps: likeness.steps, ..Effort::default() };
     let held = forest.held(&mut effort);
     effort.steps = likeness.steps;

@@ -17,7 +17,7 @@ mod values;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::BufRead;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::error::ErrorKind;
@@ -302,10 +302,14 @@ fn command(
         }
         Verb::Report(report) => report_of(report)?,
         Verb::Plan(plan) => {
+            if is_dash(&plan.output) {
+                let what = "--output is a file, and - is none: a file of that name is ./-";
+                return Err(contradiction(what));
+            }
             let subject = subject_of(plan.subject, plan.running, None, stdin)?;
             Command::Plan(Box::new(subject), plan.output)
         }
-        Verb::Apply(apply) => Command::Apply(Box::new(apply_of(*apply, stdin)?)),
+        Verb::Apply(apply) => Command::Apply(Box::new(apply_of(*apply, effective, stdin)?)),
         Verb::Undo { id, journal, json } => Command::Undo(shelf(journal)?, id, style(json)),
         Verb::Recover { way, journal, json } => {
             let way = match way {
@@ -394,6 +398,11 @@ fn place(database: Database) -> Result<PathBuf, Failure> {
         .ok_or_else(|| nowhere("a database", "--database FILE"))
 }
 
+/// Elsewhere that is standard input or output. A file of that name is `./-`.
+fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 fn shelf(words: JournalWords) -> Result<PathBuf, Failure> {
     let journal = words.journal.or_else(journal::usual_path);
     journal.ok_or_else(|| nowhere("a journal", "--journal DIR"))
@@ -406,7 +415,11 @@ fn nowhere(what: &str, option: &str) -> Failure {
     ))
 }
 
-fn apply_of(apply: ApplyWords, stdin: &mut dyn BufRead) -> Result<Apply, Failure> {
+fn apply_of(
+    apply: ApplyWords,
+    effective: &[Effective],
+    stdin: &mut dyn BufRead,
+) -> Result<Apply, Failure> {
     let wrong = |what| Err(contradiction(what));
     if apply.no_undo && apply.action != Action::Remove {
         return wrong("--no-undo is about a quarantine, which only remove has");
@@ -416,6 +429,14 @@ fn apply_of(apply: ApplyWords, stdin: &mut dyn BufRead) -> Result<Apply, Failure
     }
     if apply.to.is_some() && apply.action != Action::Move {
         return wrong("--to is where move moves to");
+    }
+    // Set for good, it is for the actions that have one.
+    let is_said = config::said(effective, "quarantine") == Some(true);
+    if is_said && apply.quarantine.is_some() && apply.action != Action::Remove {
+        return wrong("--quarantine is where removed files are put: nothing else is");
+    }
+    if apply.plan.as_deref().is_some_and(is_dash) {
+        return wrong("--plan is a file, and - is none: a file of that name is ./-");
     }
     if !apply.allow_differing.is_empty() && !apply.action.links() {
         return wrong("--allow-differing is about links: nothing is taken from files otherwise");

@@ -61,6 +61,8 @@ pub struct Story {
     pub deeds: Vec<(Deed, Stage)>,
     /// It came to its end, or was told to stop: nothing was cut off.
     pub ended: bool,
+    /// It has come to its end at least once, whatever was done by it since.
+    pub finished: bool,
     /// All of it is being taken back, and that has not come to its end.
     pub rolling_back: bool,
 }
@@ -124,6 +126,7 @@ impl Story {
                         made: Vec::new(),
                         deeds: Vec::new(),
                         ended: false,
+                        finished: false,
                         rolling_back: false,
                     });
                     Ok(())
@@ -191,7 +194,7 @@ impl Story {
                 return Ok(());
             }
             Line::End => {
-                (self.ended, self.rolling_back) = (true, false);
+                (self.ended, self.rolling_back, self.finished) = (true, false, true);
                 return Ok(());
             }
             Line::RollingBack => {
@@ -230,6 +233,11 @@ impl Story {
     /// Whether it was cut off in the middle of a deed, or of its way back.
     pub fn is_open(&self) -> bool {
         self.rolling_back || self.deeds.iter().any(|(_, stage)| stage.is_open())
+    }
+
+    /// Whether it was cut off between two deeds, before it had done all: nothing is open, but the rest was not begun.
+    pub fn is_cut_off(&self) -> bool {
+        !self.finished && !self.is_open() && !self.deeds.is_empty()
     }
 
     /// Where all of it is.

@@ -36,6 +36,9 @@ pub trait Printer {
         true
     }
 
+    /// Roots in which there may be files that were never read; said before the end, by a report.
+    fn unfinished(&mut self, _roots: Vec<Vec<u8>>) {}
+
     /// After the last one: whatever the format ends with, and all of it handed over to the system.
     fn end(&mut self, totals: &Totals) -> io::Result<()>;
 }

@@ -1,5 +1,6 @@
-//! What belongs to `dupes` itself: the database and the journals. Who acts leaves it alone: a journal that was
-//! removed as somebody's copy would take the way back with it.
+//! What belongs to `dupes` itself: the database, the journals and what is in quarantines. Who acts leaves it alone: a
+//! journal that was removed as somebody's copy would take the way back with it, and what was removed is no copy
+//! that stays.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,6 +8,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::act::ground::Base;
+use crate::act::quarantine;
+use crate::act::why::Why;
 use crate::plan::is_below;
 use crate::{journal, store};
 
@@ -17,6 +21,8 @@ pub struct Own {
     ids: HashSet<(u64, u64)>,
     /// In full, without links.
     paths: Vec<Vec<u8>>,
+    /// The folder that files are moved to, if it lies where they come from.
+    target: Option<Vec<u8>>,
 }
 
 impl Own {
@@ -58,8 +64,24 @@ impl Own {
         self.ids.contains(&(device, inode))
     }
 
-    /// Whether a path lies in one of these, or one of these in it.
-    pub fn meets(&self, path: &[u8]) -> bool {
-        self.paths.iter().any(|own| is_below(path, own) || is_below(own, path))
+    /// What was moved is to stay where it was moved to, and is no reason to move what has stayed. Whether `to` lies
+    /// below one of these bases.
+    pub fn add_target(&mut self, to: &Base, bases: &[(Base, bool)]) -> bool {
+        let is_met = bases.iter().any(|(base, _)| is_below(&to.path, &base.path));
+        if is_met {
+            self.ids.insert((to.device, to.inode));
+            self.target = Some(to.path.clone());
+        }
+        is_met
+    }
+
+    /// Why what is at a path neither goes nor stays for another: it lies in one of these or in a quarantine, or one of
+    /// these in it.
+    pub fn meets(&self, path: &[u8]) -> Option<Why> {
+        let meets = |own: &Vec<u8>| is_below(path, own) || is_below(own, path);
+        if quarantine::holds(path) || self.paths.iter().any(meets) {
+            return Some(Why::Own);
+        }
+        self.target.as_ref().is_some_and(meets).then_some(Why::Target)
     }
 }

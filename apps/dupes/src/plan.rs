@@ -182,7 +182,7 @@ impl Plan {
 
     /// Of all files that go: bytes on disk.
     pub fn frees(&self) -> u64 {
-        self.victims().map(|(_, victim)| victim.frees).sum()
+        self.victims().fold(0, |sum, (_, victim)| victim.frees.saturating_add(sum))
     }
 
     /// Each with its set.

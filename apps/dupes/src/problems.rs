@@ -23,6 +23,8 @@ pub enum Kind {
     Special,
     /// A root is the same folder as one that is given with `--reference`.
     Both,
+    /// A root lies in a quarantine, or is one.
+    Quarantine,
     /// A root is another folder than the one that was scanned, on another device.
     Another,
     /// What was mounted on a folder is not there any more.
@@ -54,6 +56,12 @@ impl fmt::Display for Problem {
             Kind::Root(code) => write!(f, "{path}: can't look there: {}", why(code)),
             Kind::Special => write!(f, "{path}: neither a folder nor a file"),
             Kind::Both => write!(f, "{path}: given with --reference, too: taken for that"),
+            Kind::Quarantine => {
+                write!(
+                    f,
+                    "{path}: not searched: what is in a quarantine was removed, and is no copy"
+                )
+            }
             Kind::Another => {
                 write!(f, "{path}: not the folder that was scanned: taken for offline")
             }
@@ -102,7 +110,7 @@ impl Problems {
         {
             stop.ask();
         }
-        if matches!(kind, Kind::Root(_) | Kind::Special) {
+        if matches!(kind, Kind::Root(_) | Kind::Special | Kind::Quarantine) {
             self.wrong_roots.fetch_add(1, Relaxed);
         }
         let many = {

@@ -22,8 +22,9 @@ use crate::locking::lock;
 use crate::memory::{Known, Learned, Memory};
 use crate::mounts;
 use crate::problems::Kind;
+use crate::store::identity::{Ground, Identity};
 use crate::store::recall::{ByName, Readers, Recorded, RecordedFile, RecordedFolder};
-use crate::store::roots::{AWAY, Ground, Mounts};
+use crate::store::roots::Mounts;
 use crate::store::rows::{FileRow, FolderRow};
 use crate::store::write::{Record, Writer};
 use crate::walk::{End, Inside, Sink};
@@ -130,8 +131,8 @@ pub struct RootFolder {
     pub id: i64,
     /// That of its folder, if it has one.
     pub folder: Option<i64>,
-    /// Device and inode when it was last scanned.
-    pub identity: Option<(u64, u64)>,
+    /// What it was when it was last scanned.
+    pub identity: Option<Identity>,
 }
 
 /// See the top of the file.
@@ -169,10 +170,6 @@ struct Open {
     gone: Vec<i64>,
     /// And those of them that something was mounted on, or below.
     away: Vec<(Box<[u8]>, i64)>,
-    /// Something was found in it.
-    has_something: bool,
-    /// Of a root: what it is, beside what it was.
-    root: Option<(Ground, (u64, u64))>,
 }
 
 impl Remember {
@@ -285,28 +282,37 @@ impl Remember {
         lock(&self.open).insert(folder.whole, open);
     }
 
-    /// Why a folder that was opened is not what was recorded, but only the place where that was.
-    fn why_away(&self, folder: &Folder, open: &Open, stat: &Stat) -> Option<Kind> {
-        if folder.parent().is_none() {
-            let is_another = self.ground(folder, stat) == Ground::Another;
-            return is_another.then_some(Kind::Another);
+    /// Of a root, and of a folder on which something is or was mounted: what it is. Noted at once, since before the
+    /// end something else may be there. Err: it is not what was recorded, but only the place where that was.
+    fn know_again(&self, folder: &Folder, open: &Open, stat: &Stat) -> Result<(), Kind> {
+        let is_root = folder.parent().is_none();
+        let was = match is_root {
+            true => self.setting.roots[folder.root as usize].identity.map(Some),
+            false => self.setting.mounts.here.get(&open.id).copied(),
+        };
+        // A link that leads elsewhere is none: when it is gone, so is what was found behind it.
+        let is_mount = !is_root && stat.st_dev != folder.found_on && !is_link(&folder.path());
+        if !(is_root || is_mount) {
+            match was {
+                Some(_) if stat.st_dev == folder.found_on => return Err(Kind::Away),
+                Some(_) => self.setting.writer.add([Record::Mount(open.id, None)]),
+                None => {}
+            }
+            return Ok(());
         }
-        let was_mount = !open.is_new && self.setting.mounts.here.contains(&open.id);
-        (was_mount && stat.st_dev == folder.found_on).then_some(Kind::Away)
-    }
-
-    fn ground(&self, root: &Folder, stat: &Stat) -> Ground {
-        Ground::of(self.setting.roots[root.root as usize].identity, (stat.st_dev, stat.st_ino))
-    }
-
-    /// Which folder a root is. Noted at once: before the end something else may be there. Of one that may be no
-    /// more than the place of the root, as soon as it is seen that there is something in it.
-    fn note_identity(&self, folder: &Folder, open: &Open) {
-        let Some((ground, identity)) = open.root else { return };
-        let root = self.setting.roots[folder.root as usize];
-        if root.identity != Some(identity) && (ground == Ground::Same || open.has_something) {
-            self.setting.writer.add([Record::Root(root.id, identity)]);
+        let Ok(now) = Identity::of(&folder.path()) else { return Ok(()) };
+        let ground = Ground::of(was.flatten(), now);
+        if ground.is_only_the_place(&folder.path(), &mut open.names()) {
+            return Err(if is_root { Kind::Another } else { Kind::Away });
         }
+        if was != Some(Some(now)) {
+            let record = match is_root {
+                true => Record::Root(self.setting.roots[folder.root as usize].id, now),
+                false => Record::Mount(open.id, Some(now)),
+            };
+            self.setting.writer.add([record]);
+        }
+        Ok(())
     }
 
     /// What is recorded of it was on another device: of its files that is said before anything new is.
@@ -393,7 +399,6 @@ impl Memory for Remember {
 
     fn recall(&self, folder: &Arc<Folder>) -> Vec<Known> {
         let mut open = self.open(folder);
-        open.has_something |= !folder.is_empty();
         let files: Vec<State> =
             (0..folder.len()).map(|entry| self.state(folder, &mut open, entry)).collect();
         let known = |state: &State| state.known(state.row.size);
@@ -461,21 +466,10 @@ impl Sink for Remember {
 
     fn opened(&self, folder: &Arc<Folder>, stat: &Stat) -> Option<Kind> {
         let mut open = self.open(folder);
-        let away = self.why_away(folder, &open, stat);
+        let away = self.know_again(folder, &open, stat).err();
         if away.is_none() {
             self.moves_to(stat.st_dev, &mut open);
             open.now = Some(FolderRow { device: Some(stat.st_dev), left_out: 0, error: None });
-            // A link that leads elsewhere is none: when it is gone, so is what was found behind it.
-            let is_mount = folder.parent().is_some()
-                && stat.st_dev != folder.found_on
-                && !is_link(&folder.path());
-            if is_mount != self.setting.mounts.here.contains(&open.id) {
-                self.setting.writer.add([Record::Mount(open.id, is_mount)]);
-            }
-            if folder.parent().is_none() {
-                open.root = Some((self.ground(folder, stat), (stat.st_dev, stat.st_ino)));
-                self.note_identity(folder, &open);
-            }
         }
         self.keep_open(folder, open);
         away
@@ -501,7 +495,6 @@ impl Sink for Remember {
             let folder = known.remove(name).is_some_and(|folder| !folder.removed);
             left_out -= u32::from(file || folder);
         }
-        open.has_something |= !inside.folders.is_empty() || inside.left_out > 0;
         let gone = known.into_iter().filter(|(_, known)| !known.removed);
         let gone = gone.map(|(name, known)| (name, known.id));
         let is_away = |(_, id): &(_, i64)| self.setting.mounts.below.contains(id);
@@ -517,11 +510,6 @@ impl Sink for Remember {
         }
         let mut open = self.open(folder);
         lock(&self.open).remove(&folder.whole);
-        let mut end = end;
-        if end == End::Complete && open.is_only_the_place() {
-            self.problem(folder.path(), Kind::Another);
-            end = End::Failed(AWAY);
-        }
         let row = open.row.unwrap_or(FolderRow { device: None, left_out: 0, error: None });
         let now = match end {
             End::Stopped => return,
@@ -538,7 +526,6 @@ impl Sink for Remember {
         }
         // Only who has seen all can say that something is gone.
         if matches!(end, End::Complete | End::Unseen(_)) {
-            self.note_identity(folder, &open);
             let files = std::mem::take(&mut open.files).into_iter();
             let gone = files.filter(|(_, file)| !file.removed);
             records.extend(gone.map(|(name, _)| Record::FileGone(open.id, name)));
@@ -555,10 +542,11 @@ impl Sink for Remember {
 }
 
 impl Open {
-    /// Nothing of it is there: of a root that is another folder than it was.
-    fn is_only_the_place(&self) -> bool {
-        let is_another = self.root.is_some_and(|(ground, _)| ground != Ground::Same);
-        is_another && !self.has_something
+    /// What was in it when it was last looked into.
+    fn names(&self) -> impl Iterator<Item = Vec<u8>> {
+        let files = self.files.iter().filter(|(_, file)| !file.removed).map(|(name, _)| name);
+        let folders = self.folders.iter().filter(|(_, it)| !it.removed).map(|(name, _)| name);
+        files.chain(folders).map(|name| name.to_vec())
     }
 }
 

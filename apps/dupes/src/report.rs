@@ -4,6 +4,7 @@
 mod contents;
 pub mod folders;
 mod gaps;
+mod gather;
 pub mod html;
 mod paths;
 
@@ -18,6 +19,7 @@ use rusqlite::{Connection, Row, params};
 
 pub use self::gaps::{Gaps, Unfinished, gaps};
 use self::paths::Paths;
+use crate::count::Count;
 use crate::digest::{Digest, Verified};
 use crate::folders::join;
 use crate::listing::{Entry, Set, Totals};
@@ -56,12 +58,13 @@ pub fn files(
 
 /// What there is to say of so many files that nobody has read, and nobody can read now.
 pub fn of_unread_offline(files: u64) -> Option<String> {
-    (files > 0).then(|| {
-        format!(
-            "dupes: {files} files of roots that are offline were never read, and may be copies of files that are here: \
-            scan them when they are back"
-        )
-    })
+    let (were, be) = match files {
+        0 => return None,
+        1 => ("was never read, and may be a copy of one that is here", "it when it is"),
+        _ => ("were never read, and may be copies of files that are here", "them when they are"),
+    };
+    let files = Count(files, "file");
+    Some(format!("dupes: {files} of roots that are offline {were}: scan {be} back"))
 }
 
 /// Where a file of a set lies, and what it takes there.

@@ -6,6 +6,7 @@
 //! only be read.
 
 pub mod across;
+pub mod identity;
 pub(crate) mod lock;
 mod reading;
 pub mod recall;

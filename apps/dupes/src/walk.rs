@@ -5,7 +5,7 @@
 //! left: whoever finds some is not at its end.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -168,7 +168,7 @@ impl Walk {
 
     /// Looks at the roots, and lets the pool begin. It is done when the pool is idle.
     pub fn start(self: &Arc<Walk>, roots: &[Root]) {
-        let mut files = Vec::new();
+        let (mut files, mut quarantines) = (Vec::new(), Quarantines::default());
         // What is given for comparison stays that, by whatever other way it is given as well.
         let (references, others): (Vec<_>, Vec<_>) =
             roots.iter().enumerate().partition(|(_, root)| root.reference);
@@ -178,7 +178,7 @@ impl Walk {
             }
             let path = root.path.as_os_str().as_bytes();
             let is_other = |before: u32| roots[before as usize].reference != root.reference;
-            files.extend(self.add_root(number as u32, path, is_other));
+            files.extend(self.add_root(number as u32, path, is_other, &mut quarantines));
             if files.len() == GIVEN {
                 self.sink.files(&std::mem::take(&mut files));
             }
@@ -205,6 +205,7 @@ impl Walk {
         number: u32,
         path: &[u8],
         is_other: impl Fn(u32) -> bool,
+        quarantines: &mut Quarantines,
     ) -> Option<Arc<Folder>> {
         let look = |flags| open_path(&terminated(path), OFlags::PATH | flags).and_then(fstat);
         let stat = match look(OFlags::empty()) {
@@ -214,7 +215,14 @@ impl Walk {
                 return None;
             }
         };
-        match FileType::from_raw_mode(stat.st_mode) {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let is_given_file =
+            kind == FileType::RegularFile && !look(OFlags::NOFOLLOW).is_ok_and(is_link);
+        if quarantines.hold(path, is_given_file) {
+            self.problem(path.to_vec(), Kind::Quarantine);
+            return None;
+        }
+        match kind {
             FileType::Directory => {
                 lock(&self.root_devices).insert(stat.st_dev);
                 let identity = (stat.st_dev, stat.st_ino);
@@ -235,7 +243,7 @@ impl Walk {
                 let mut found = Found::default();
                 let counts = self.filter.decide_named(name) == Decision::Counts;
                 if counts && self.filter.is_size(folders::size(&stat)) {
-                    self.add(&mut found, name, &stat, look(OFlags::NOFOLLOW).is_ok_and(is_link));
+                    self.add(&mut found, name, &stat, !is_given_file);
                 }
                 self.fill(&folder, found);
                 return Some(folder);
@@ -351,7 +359,10 @@ impl Walk {
             OFlags::NOFOLLOW
         };
         // What was removed is no copy of anything.
-        if folder.depth > 0 && folder.name().starts_with(quarantine::NAME) {
+        if folder.depth > 0
+            && (folder.name().starts_with(quarantine::NAME)
+                || self.filter.follow && is_in_quarantine(&folder.path()))
+        {
             return Ok(None);
         }
         let path = terminated(&folder.path());
@@ -481,6 +492,9 @@ impl Look<'_> {
                 if is_link && stat.st_dev != self.stat.st_dev && leads_to_pseudo(opened, name) {
                     return false;
                 }
+                if is_link && is_in_quarantine(&self.path_of(bytes)) {
+                    return false;
+                }
                 self.add_file(bytes, &stat, is_link)
             }
             _ => false,
@@ -532,11 +546,15 @@ impl Look<'_> {
             })
     }
 
+    fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        let mut path = self.folder.path();
+        folders::join(&mut path, name);
+        path
+    }
+
     /// It is there, but not known.
     fn unseen(&mut self, name: &CStr, error: Errno) {
-        let mut path = self.folder.path();
-        folders::join(&mut path, name.to_bytes());
-        self.walk.problem(path, Kind::File(code(error)));
+        self.walk.problem(self.path_of(name.to_bytes()), Kind::File(code(error)));
         self.unseen.push(name.to_bytes().into());
         if self.end == End::Complete {
             self.end = End::Unseen(code(error));
@@ -557,6 +575,36 @@ impl Look<'_> {
         self.walk.pass_on(&self.folder, self.found);
         self.walk.sink.left(&self.whole, self.end);
     }
+}
+
+/// Whether what was given lies in a quarantine. Most files lie in the same folder as the one before.
+#[derive(Default)]
+struct Quarantines {
+    last: Option<(Vec<u8>, bool)>,
+}
+
+impl Quarantines {
+    /// `is_file`: and no link, so that its folder decides.
+    fn hold(&mut self, path: &[u8], is_file: bool) -> bool {
+        if !is_file {
+            return is_in_quarantine(path);
+        }
+        let (folder, _) = split(path);
+        match &self.last {
+            Some((known, is)) if known == folder => *is,
+            _ => {
+                let is = is_in_quarantine(if folder.is_empty() { b"." } else { folder });
+                self.last = Some((folder.to_vec(), is));
+                is
+            }
+        }
+    }
+}
+
+/// Wherever its links lead.
+fn is_in_quarantine(path: &[u8]) -> bool {
+    let whole = std::fs::canonicalize(OsStr::from_bytes(path));
+    whole.is_ok_and(|whole| quarantine::holds(whole.as_os_str().as_bytes()))
 }
 
 /// Whether a link leads to what the kernel shows of itself.

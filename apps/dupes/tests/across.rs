@@ -345,7 +345,8 @@ fn put_away(place: &Place) -> PathBuf {
 fn unread_offline(bench: &Bench) -> u64 {
     let output = bench.dupes(&["report", "files", "--json"]);
     let count = number(&json(&output)["totals"], "unread_offline");
-    let is_said = stderr(&output).contains(&format!("{count} files of roots that are offline"));
+    let is_said = stderr(&output).contains(&format!("dupes: {count} file"))
+        && stderr(&output).contains("of roots that are offline");
     assert_eq!(is_said, count > 0, "{output:?}");
     count
 }

@@ -132,7 +132,7 @@ fn a_plan_is_the_same_every_time_and_carried_out_later() {
     assert!(acts.has("x/c") && !acts.has("a") && !acts.has("b"));
     let (code, said) = acts.apply(&["remove", "--plan", "one"]);
     assert_eq!(code, 0, "what is gone is done: {said}");
-    assert!(said.contains("2 are so already"), "{said}");
+    assert!(said.contains("2 are gone, linked or shared already"), "{said}");
 }
 
 #[test]
@@ -676,6 +676,8 @@ fn a_signal_stops_it_between_two_actions_with_a_true_journal() {
     let told = format!("{line}{rest}").lines().filter(|line| line.starts_with("removed /")).count();
     assert_eq!(left(&acts) + told, count, "what was told is what was done");
     assert_eq!(status.code(), Some(130), "{rest}");
+    let summary = format!("removed {told} names, {} were not begun; ", count - 1 - told);
+    assert!(rest.contains(&summary), "{summary}: {rest}");
     acts.runs(&["apply", "remove", "--plan", "plan", "--execute", "--quarantine", "aside"]);
     assert_eq!(left(&acts), 1);
     acts.runs(&["undo"]);

@@ -50,9 +50,11 @@ impl Scene {
 
     fn apply(&self) -> Vec<&str> {
         let mut words = vec!["apply", self.action, "--plan", "plan", "--execute"];
-        words.extend(["--quarantine", "aside", "--threads", "1", "--progress", "never"]);
-        if self.action == "move" {
-            words.extend(["--to", "moved"]);
+        words.extend(["--threads", "1", "--progress", "never"]);
+        match self.action {
+            "remove" => words.extend(["--quarantine", "aside"]),
+            "move" => words.extend(["--to", "moved"]),
+            _ => {}
         }
         words
     }

@@ -53,6 +53,42 @@ fn killed_at(acts: &Acts, call: &str, when: u32, words: &[&str]) -> Option<()> {
 const APPLY: [&str; 8] =
     ["apply", "remove", "tree", "--execute", "--quarantine", "aside", "--threads", "1"];
 
+/// As one that is killed between two batches.
+#[test]
+fn a_run_that_was_cut_off_between_two_actions_is_known() {
+    let cut_off = || {
+        let acts = many();
+        let before = files(&acts);
+        acts.runs(&APPLY);
+        let mut journals = fs::read_dir(acts.beside("data/dupes/journal")).unwrap();
+        let is_one = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "journal");
+        let journal = journals.by_ref().map(|it| it.unwrap().path()).find(is_one).unwrap();
+        let text = fs::read_to_string(&journal).unwrap();
+        let end = text.trim_end().rfind('\n').unwrap() + 1;
+        assert!(text[end..].contains("{\"end\":true}"), "{}", &text[end..]);
+        fs::write(journal, &text[..end]).unwrap();
+        assert!(acts.runs(&["log"]).contains("CUT OFF"));
+        (acts, before)
+    };
+    let words = "was cut off between two actions, 149 names done and none halfway";
+    let purge = ["purge-quarantine", "--yes"];
+    for next in [&APPLY[..], &["recover", "finish"], &["undo"], &purge] {
+        let (acts, before) = cut_off();
+        let (_, err) = acts.ends(&["apply", "remove", "tree"], 0);
+        assert!(err.contains(words), "a dry run says so: {err}");
+        let (_, err) = acts.ends(next, 0);
+        assert!(err.contains(words), "{next:?}: {err}");
+        assert_eq!(files(&acts) == before, next == ["undo"], "{next:?}");
+        let (_, err) = acts.ends(&APPLY, 0);
+        assert!(!err.contains("cut off"), "once: {err}");
+    }
+    let (acts, before) = cut_off();
+    acts.runs(&["recover", "roll-back"]);
+    assert!(files(&acts) == before, "all of it is taken back");
+    let (_, err) = acts.ends(&["recover", "roll-back"], 0);
+    assert!(err.contains("nothing was interrupted"), "{err}");
+}
+
 #[test]
 fn whatever_comes_next_says_that_one_was_interrupted() {
     let acts = many();

@@ -7,6 +7,7 @@ mod support;
 mod acts;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use acts::Acts;
 
@@ -125,4 +126,86 @@ fn what_is_protected_stays_by_a_plan_and_a_report_too() {
         assert!(acts.has("x/c"), "{source:?}: {said}");
         assert!(!acts.has("b"), "{source:?}: others go: {said}");
     }
+}
+
+// ---------------------------------------------------------------- what is said
+
+/// What was not done, because of what, and where that is.
+#[test]
+fn a_reason_names_what_is_not_as_it_was() {
+    let acts = copies();
+    acts.apply(&["remove", "tree"]);
+    fs::rename(acts.path("x"), acts.path("y")).unwrap();
+    let (_, err) = acts.ends(&["undo"], 3);
+    assert!(err.contains("takes back the last run, "), "{err}");
+    let shown = acts.path("x").canonicalize().unwrap_or(acts.path("x"));
+    assert!(
+        err.contains(&format!("the folder {} is not there any more", shown.display())),
+        "{err}"
+    );
+    let acts = copies();
+    acts.apply(&["remove", "tree"]);
+    fs::remove_dir_all(acts.quarantine()).unwrap();
+    let (_, err) = acts.ends(&["undo"], 3);
+    assert!(err.contains("aside/.dupes-quarantine-") && err.contains("is not there, or"), "{err}");
+
+    let acts = copies();
+    acts.apply(&["hardlink", "tree"]);
+    acts.write("b", "written");
+    let (_, err) = acts.ends(&["undo"], 3);
+    assert!(err.contains("the file that stays, ") && err.contains("tree/a: was changed"), "{err}");
+    assert!(!err.contains("make a new one"), "{err}");
+
+    let acts = copies();
+    acts.runs(&["plan", "tree", "-o", "plan"]);
+    let plan = fs::read_to_string(acts.beside("plan")).unwrap();
+    let plan = plan.replace("\"path\":\"b\"", "\"path\":\"../outside\"");
+    fs::write(acts.beside("plan"), plan).unwrap();
+    let (_, err) = acts.ends(&["apply", "remove", "--plan", "plan"], 2);
+    assert!(err.contains("line 2 of the plan") && err.contains("\"../outside\""), "{err}");
+
+    fs::write(acts.beside("file"), "").unwrap();
+    let words = ["apply", "remove", "tree", "--execute", "--journal", "file"];
+    let (_, err) = acts.ends(&words, 2);
+    assert!(err.contains("file: is no folder"), "{err}");
+
+    symlink("a", acts.path("link")).unwrap();
+    let (_, err) = acts.ends(&["apply", "remove", "tree/a", "tree/link", "tree/b", "--follow"], 3);
+    assert!(err.contains("tree/link: left as it is: is a link"), "{err}");
+}
+
+#[test]
+fn folders_are_told_with_what_is_in_them() {
+    let acts = Acts::new();
+    for name in ["a/1", "a/2", "b/1", "b/2", "c"] {
+        acts.write(name, if name.ends_with('2') { "other" } else { "same" });
+    }
+    acts.runs(&["plan", "tree", "--folders", "-o", "plan"]);
+    let out = acts.runs(&["apply", "remove", "--plan", "plan"]);
+    assert!(out.contains("would remove 2 names (1 folder with 2 files in all);"), "{out}");
+    symlink("1", acts.path("a/link")).unwrap();
+    let (out, err) = acts.ends(&["apply", "remove", "--plan", "plan"], 3);
+    assert!(err.contains("the folder that stays has a link in it"), "{out}{err}");
+}
+
+#[test]
+fn a_rule_that_holds_for_nothing_is_said() {
+    let acts = copies();
+    let words = ["apply", "remove", "tree", "--keep", "path:/archive/**", "--keep", "name:c"];
+    let (_, err) = acts.ends(&words, 0);
+    assert!(err.contains("--keep path:/archive/**: none of the files"), "{err}");
+    assert!(!err.contains("name:c"), "{err}");
+}
+
+#[test]
+fn who_can_not_be_told_is_told_that_it_is_done() {
+    let acts = copies();
+    let mut command =
+        acts.command(&["apply", "remove", "tree", "--execute", "--quarantine", "aside"]);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(full).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("removed 2 names all the same: dupes log "), "{err}");
+    assert!(!acts.has("b") && !acts.has("x/c"));
 }

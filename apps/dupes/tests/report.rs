@@ -78,6 +78,13 @@ fn a_root_that_is_added_is_scanned_with_its_filters() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(stderr(&output).contains(&format!("{inside}: never scanned")), "{output:?}");
     }
+    // Nor do they register what was not.
+    let unknown = bench.dir.path().to_str().unwrap();
+    for verb in [&["refresh", unknown][..], &["scan", "files", unknown]] {
+        let output = bench.dupes(verb);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains("is not registered"), "{output:?}");
+    }
     assert_eq!(listed(), roots);
     let status = bench.dupes(&["status"]);
     assert!(String::from_utf8_lossy(&status.stdout).contains("never scanned"), "{status:?}");
@@ -160,6 +167,31 @@ fn a_disk_in_a_drawer_is_shown_and_never_kept_by() {
     assert!(text.contains("\nO offline: ") && !text.contains("--reference"), "{text}");
 }
 
+/// What is first in the database came first; what is first in a report comes first by its path.
+#[test]
+fn the_same_tree_is_told_in_the_same_way_whatever_was_scanned_first() {
+    let (bench, apart) = (Bench::new(), Bench::new());
+    let path = |name: &str| bench.path(name).to_str().unwrap().to_owned();
+    let expected: Vec<_> = ["a-b/p", "a/p", "k/p", "z/p"].map(|name| path(name).into()).into();
+    for name in ["z", "k", "a", "a-b"] {
+        bench.write(&format!("{name}/p/f"), "the same");
+        bench.write(&format!("{name}/p/in/g"), "the same as well");
+        bench.write(&format!("{name}/only"), name);
+        bench.scan(&[]);
+        assert_eq!(apart.dupes(&["scan", &path(name)]).status.code(), Some(0));
+    }
+    // Folder by folder: what lies in `a` comes before what lies beside it.
+    let in_order = |found: &serde_json::Value| {
+        let mut expected: Vec<serde_json::Value> = expected.clone();
+        expected.swap(0, 1);
+        assert_eq!(found["exact"][0]["folders"], serde_json::json!(expected), "{found}");
+    };
+    in_order(&folders(&bench, &[]));
+    in_order(&folders(&apart, &[]));
+    let text = bench.dupes(&["report", "folders"]).stdout;
+    assert!(String::from_utf8_lossy(&text).contains("the first in path order stays"));
+}
+
 /// They are in no set, and nobody knows whether they should be.
 #[test]
 fn files_that_no_scan_came_to_are_said() {
@@ -176,7 +208,10 @@ fn files_that_no_scan_came_to_are_said() {
             assert!(is_so, "{words:?}, {what:?}: {said}");
         }
         let unfinished = if what.is_some() { vec![tree] } else { vec![] };
-        assert_eq!(folders(&bench, &[])["unfinished"], serde_json::json!(unfinished));
+        let unfinished = serde_json::json!(unfinished);
+        assert_eq!(folders(&bench, &[])["totals"]["unfinished"], unfinished);
+        let files = support::json(&bench.dupes(&["report", "files", "--json"]));
+        assert_eq!(files["totals"]["unfinished"], unfinished, "{files}");
     };
     bench.dupes(&["roots", "add", tree]);
     tells(Some("was never scanned"));
@@ -505,6 +540,7 @@ fn one_of_a_thing_is_told_as_one() {
     words.into_iter().for_each(|words| tell(bench.dupes(words)));
     tell(bench.dupes(&["apply", "remove", "--report", "--journal", journal.to_str().unwrap()]));
     tell(bench.dupes(&["purge", "--yes"]));
+    told += &dupes::report::of_unread_offline(1).unwrap();
     for part in
         ["1 root, ", "1 file gone", "1 set of equal", "remove 1 name;", "1 file, 1 folder\n"]
     {

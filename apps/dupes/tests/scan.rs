@@ -8,12 +8,18 @@ mod scans;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use dupes::alike::{By, Likeness};
 use dupes::cli::{self, Command as Verb};
 use dupes::find::Live;
+use dupes::options::Format;
+use dupes::output::printer;
+use dupes::report;
 use dupes::scan::{self, Scan};
+use dupes::stop::Stop;
 use dupes::store::Store;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -24,26 +30,50 @@ use support::{can_inject, stderr};
 
 #[derive(Clone, Debug)]
 enum Change {
-    Write { name: String, len: usize, fill: u8 },
+    Write {
+        name: String,
+        len: usize,
+        fill: u8,
+    },
     Remove(String),
     Rename(String, String),
+    Copy(String, String),
     Link(String, String),
     Folder(String),
     Scan(&'static str),
+    /// By the program itself, some words of it.
+    Run(&'static [&'static str]),
 }
 
+const REFRESH: &[&str] = &["refresh", "--progress", "never"];
+const PURGE: &[&str] = &["purge", "--yes"];
+
 fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let name = || "[ab](/[ab](/[ab])?)?";
+    let name = || "[abc](/[abc](/[ab])?)?";
+    let folder = || "[a-d](/[ab])?";
     let len = prop_oneof![4 => 0_usize..3, 2 => Just(5_000_usize), 2 => Just(70_000_usize)];
     let change = prop_oneof![
         6 => (name(), len, 0_u8..2).prop_map(|(name, len, fill)| Change::Write { name, len, fill }),
         2 => name().prop_map(Change::Remove),
         2 => (name(), name()).prop_map(|(from, to)| Change::Rename(from, to)),
+        3 => (folder(), folder()).prop_map(|(from, to)| Change::Copy(from, to)),
         1 => (name(), name()).prop_map(|(from, to)| Change::Link(from, to)),
         1 => name().prop_map(Change::Folder),
-        3 => prop::sample::select(vec!["all", "folders", "files", "all"]).prop_map(Change::Scan),
+        3 => prop::sample::select(vec!["all", "folders", "files", "--restart"]).prop_map(Change::Scan),
+        1 => prop::sample::select(vec![REFRESH, PURGE]).prop_map(Change::Run),
     ];
     prop::collection::vec(change, 1..25)
+}
+
+/// With all in it, as far as there is room.
+fn copy(from: &Path, to: &Path) {
+    let found = fs::read_dir(from).into_iter().flatten().map(|entry| entry.unwrap().file_name());
+    let found: Vec<_> = found.collect();
+    if !from.is_dir() {
+        let _ = fs::copy(from, to);
+    } else if !to.starts_with(from) && fs::create_dir_all(to).is_ok() {
+        found.iter().for_each(|name| copy(&from.join(name), &to.join(name)));
+    }
 }
 
 fn apply(bench: &Bench, change: &Change) {
@@ -60,6 +90,7 @@ fn apply(bench: &Bench, change: &Change) {
             let _ = fs::remove_dir_all(&path);
         }
         Change::Rename(from, to) => drop(fs::rename(bench.path(from), bench.path(to))),
+        Change::Copy(from, to) => copy(&bench.path(from), &bench.path(to)),
         Change::Link(from, to) => drop(fs::hard_link(bench.path(from), bench.path(to))),
         Change::Folder(name) => drop(fs::create_dir_all(bench.path(name))),
         Change::Scan(mode) => {
@@ -67,7 +98,26 @@ fn apply(bench: &Bench, change: &Change) {
             assert!(asked.is_dir());
             bench.scan(&[mode]);
         }
+        // There is nothing to refresh before a first scan, and no database.
+        Change::Run(words) => {
+            let status = bench.dupes(words).status.code();
+            assert!(matches!(status, Some(0 | 2)), "{words:?}: {status:?}");
+        }
     }
+}
+
+/// What reports say, as programs get it: of folders, of folders by contents, of files.
+fn reports(database: &Path) -> [String; 3] {
+    let store = Store::open(database).unwrap();
+    let [names, contents] = [By::Names, By::Contents].map(|by| {
+        let likeness = Likeness { by, ..Likeness::default() };
+        report::folders::folders(&store, &likeness).unwrap().json().to_string()
+    });
+    let mut listing = Vec::new();
+    let mut json = printer(Format::Json, false, Box::new(&mut listing));
+    report::files(&store, 1, &mut *json, &Stop::new()).unwrap();
+    drop(json);
+    [names, contents, String::from_utf8(listing).unwrap()]
 }
 
 fn cases() -> u32 {
@@ -91,6 +141,7 @@ proptest! {
         let fresh = bench.dir.path().join("fresh.db");
         bench.scan_into(&fresh, &[], Duration::from_secs(10));
         assert_as_good_as_fresh(&bench.dump(), &dump(&fresh));
+        prop_assert_eq!(reports(&bench.database()), reports(&fresh));
     }
 }
 

@@ -35,6 +35,12 @@ struct Extent {
 
 /// The last one of the file.
 const LAST: u32 = 0x1;
+/// Where it is, is not known.
+const UNKNOWN: u32 = 0x2;
+/// It has no place yet.
+const WAITING: u32 = 0x4;
+/// It lies among what the file system knows of the file.
+const INLINE: u32 = 0x200;
 /// Another file, or a snapshot, has it as well.
 const SHARED: u32 = 0x2000;
 
@@ -56,7 +62,23 @@ const _: () = assert!(size_of::<Head>() == 32 && size_of::<Extent>() == 56);
 /// Bytes of a file on disk that nobody shares with it, as far as they have been written there. An
 /// error where the file system can't say.
 pub fn unshared_bytes(file: impl AsFd) -> io::Result<u64> {
-    let mut own = 0;
+    let all = all(file)?;
+    Ok(all.iter().filter(|one| one.flags & SHARED == 0).map(|one| one.length).sum())
+}
+
+/// Whether a file has all of its blocks from another one already, or is so small that it lies where the file system keeps
+/// names and times, and has none. An error where the file system can't say.
+pub fn has_nothing_to_share(from: impl AsFd, file: impl AsFd) -> io::Result<bool> {
+    let (there, here) = (all(from)?, all(file)?);
+    let place = |one: &Extent| (one.logical, one.physical, one.length);
+    let is_inline = |one: &Extent| one.flags & INLINE != 0;
+    let is_known = |one: &Extent| one.flags & (UNKNOWN | WAITING | INLINE) == 0;
+    Ok(here.iter().all(is_inline)
+        || here.iter().all(is_known) && here.iter().map(place).eq(there.iter().map(place)))
+}
+
+fn all(file: impl AsFd) -> io::Result<Vec<Extent>> {
+    let mut all = Vec::new();
     let mut start = 0;
     loop {
         let length = u64::MAX - start;
@@ -67,11 +89,10 @@ pub fn unshared_bytes(file: impl AsFd) -> io::Result<u64> {
         // value of theirs.
         unsafe { ioctl(&file, Updater::<FIEMAP, Request>::new(&mut request))? };
         let mapped = &request.extents[..(request.head.mapped as usize).min(ROOM)];
-        own +=
-            mapped.iter().filter(|one| one.flags & SHARED == 0).map(|one| one.length).sum::<u64>();
+        all.extend_from_slice(mapped);
         match mapped.last() {
             Some(last) if last.flags & LAST == 0 => start = last.logical + last.length,
-            _ => return Ok(own),
+            _ => return Ok(all),
         }
     }
 }

@@ -19,6 +19,9 @@ use crate::journal::NO_TIME;
 use crate::plan::{Member, PlannedSet};
 use crate::stop::Stop;
 
+/// Of any file system.
+const LARGEST_BLOCK: u64 = 64 << 10;
+
 /// What may be done.
 #[derive(Debug)]
 pub(super) struct Checked {
@@ -38,11 +41,31 @@ pub(super) fn check(
     wanted: &Wanted,
     stop: Option<&Stop>,
 ) -> Result<Checked, Why> {
-    if victim.names.iter().any(|name| wanted.own.meets(&ground.path(name))) {
-        return Err(Why::Own);
+    let spared =
+        |member: &Member| member.names.iter().find_map(|name| wanted.own.meets(&ground.path(name)));
+    if let Some(why) = spared(victim) {
+        return Err(why);
     }
+    let others;
+    let set = match set.keepers.iter().find_map(spared) {
+        None => set,
+        Some(why) => {
+            let keepers = set.keepers.iter().filter(|it| spared(it).is_none()).cloned().collect();
+            others = PlannedSet { keepers, victims: Vec::new() };
+            if others.keepers.is_empty() {
+                return Err(Why::Keeper(Box::new(why)));
+            }
+            &others
+        }
+    };
     if victim.tree.is_some() {
-        return trees::check(set, victim, ground, wanted, stop);
+        let mut checked = trees::check(set, victim, ground, wanted, stop)?;
+        // A plan may say anything: of each file no more than its last block is not full.
+        let most = victim.tree.as_ref().map_or(0, |tree| {
+            tree.extent.files.saturating_mul(LARGEST_BLOCK).saturating_add(tree.extent.bytes)
+        });
+        checked.frees = checked.frees.min(most);
+        return Ok(checked);
     }
     let keeper = keeper(set, ground, wanted)?;
     let mut left = Vec::new();
@@ -60,7 +83,8 @@ pub(super) fn check(
     let attributes = Attributes::of(&first.file, &stat)?;
     // One that was renamed since, or made since, keeps the file.
     let has_others = stat.st_nlink as u64 > names.len() as u64;
-    let frees = if has_others { 0 } else { victim.frees };
+    let on_disk = stat.st_blocks.cast_unsigned().saturating_mul(512);
+    let frees = if has_others { 0 } else { victim.frees.min(on_disk) };
     if wanted.action.links() || wanted.action == Action::Reflink {
         let other = Attributes::of(
             &keeper.file,
@@ -80,6 +104,10 @@ pub(super) fn check(
     }
     if wanted.action == Action::Reflink {
         can_share(&keeper.file, &first.file)?;
+        // Who can't say is asked to share them once more.
+        if extents::has_nothing_to_share(&keeper.file, &first.file).unwrap_or(false) {
+            return Err(Why::Shared);
+        }
     }
     let mut hasher = Hasher::new(Algorithm::Blake3);
     if let Some(stop) = stop {

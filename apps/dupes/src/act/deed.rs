@@ -15,7 +15,7 @@ pub enum Action {
     Move,
     /// Make them hard links to the file that stays
     Hardlink,
-    /// Make them symbolic links to the file that stays
+    /// Make them symbolic links to the file that stays, by its whole path
     Symlink,
     /// Let them share the blocks of the file that stays
     Reflink,

@@ -18,6 +18,11 @@ use crate::escape::escaped;
 /// What the name of every quarantine begins with: nobody looks for duplicates in there.
 pub const NAME: &[u8] = b".dupes-quarantine-";
 
+/// Whether a path is that of a quarantine, of whomever, or lies in one. In full, and without links.
+pub fn holds(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|name| name.starts_with(NAME))
+}
+
 /// What a file can be renamed within: a mount, and of that one file system. Of btrfs a mount may show several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mount {

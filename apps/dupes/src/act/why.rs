@@ -13,6 +13,8 @@ pub enum Why {
     Gone,
     /// It is a link to the file that stays already.
     Linked,
+    /// All of its blocks are those of the file that stays, or it is so small that it has none.
+    Shared,
     /// It is no regular file.
     NotAFile,
     /// A folder on the way is a link, or no folder.
@@ -40,8 +42,10 @@ pub enum Why {
     OtherFileSystem,
     /// It has a name outside of the roots: nothing would come free.
     LinkedElsewhere,
-    /// It is a journal or a database of this program, or a folder with one in it.
+    /// It is a journal, a database or in a quarantine of this program, or a folder with one in it.
     Own,
+    /// It lies where files are moved to.
+    Target,
     /// There is no place to put it aside.
     NoQuarantine(String),
     /// The file system can't do that.
@@ -92,7 +96,7 @@ impl fmt::Display for Cut {
 impl Why {
     /// What was wanted is so already: no reason to complain.
     pub fn is_done(&self) -> bool {
-        matches!(self, Why::Gone | Why::Linked)
+        matches!(self, Why::Gone | Why::Linked | Why::Shared)
     }
 
     /// In one word, for programs.
@@ -100,6 +104,7 @@ impl Why {
         match self {
             Why::Gone => "gone",
             Why::Linked => "linked",
+            Why::Shared => "shared",
             Why::NotAFile => "not-a-file",
             Why::FolderIsLink => "folder-is-link",
             Why::OtherRoot => "other-root",
@@ -114,6 +119,7 @@ impl Why {
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
+            Why::Target => "target",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
             Why::Occupied => "occupied",
@@ -132,7 +138,8 @@ impl fmt::Display for Why {
         match self {
             Why::Gone => f.write_str("is not there any more"),
             Why::Linked => f.write_str("is a link to the file that stays already"),
-            Why::NotAFile => f.write_str("is no regular file any more"),
+            Why::Shared => f.write_str("has no blocks that it does not share with the file that stays"),
+            Why::NotAFile => f.write_str("is a link, or something else that is no regular file"),
             Why::FolderIsLink => {
                 f.write_str("a folder on the way to it is a link now: links are not followed")
             }
@@ -174,7 +181,10 @@ impl fmt::Display for Why {
             Why::LinkedElsewhere => {
                 f.write_str("has another name outside of the roots: nothing would come free")
             }
-            Why::Own => f.write_str("is a journal or a database of dupes itself, or has one in it"),
+            Why::Own => f.write_str(
+                "is a journal, a database or in a quarantine of dupes itself, or has one in it",
+            ),
+            Why::Target => f.write_str("lies where files are moved to, or has that in it"),
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),
             Why::Unsupported(what) => write!(f, "the file system can't {what}"),
             Why::Occupied => f.write_str("something is at that path: both are kept"),

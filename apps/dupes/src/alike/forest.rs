@@ -33,8 +33,10 @@ pub(super) struct Branch {
     pub(super) is_spread: bool,
     /// Its sum, as the number of a set; none if it is not whole or has no files.
     pub(super) set: u32,
-    /// An earlier folder is equal, and stands for it.
+    /// Another folder is equal, and stands for it; so says `held`, and what follows.
     pub(super) is_copy: bool,
+    /// It goes with a larger one that is held, or lies in a copy: it stands for nothing.
+    pub(super) is_spare: bool,
     /// The nearest copy above it.
     pub(super) copy_above: u32,
     /// The topmost folder with the same files and nothing else, and the lowest.
@@ -83,21 +85,22 @@ pub(super) struct Forest<'a> {
     pub(super) begins: Vec<u32>,
     /// Equal folders, and many that are alone.
     pub(super) sets: Vec<Vec<u32>>,
+    /// Who stands for each of those.
+    pub(super) standing: Vec<u32>,
 }
 
 impl<'a> Forest<'a> {
     pub(super) fn new(trees: &'a Trees, likeness: &'a Likeness) -> Forest<'a> {
         let (mut branches, place_of) = branches(trees);
-        let (contents, begins) = contents(trees);
-        let mut leaves: Vec<Leaf> = (0..)
-            .zip(trees.files.iter().zip(contents))
-            .map(|(number, ((folder, name, _), content))| Leaf {
-                number,
-                folder: place_of[*folder as usize],
-                name: *name,
-                content,
-            })
-            .collect();
+        let order = in_tree_order(trees, &place_of);
+        let (contents, begins) = contents(trees, &order);
+        let leaf = |number: &u32| {
+            let (folder, name, _) = trees.files[*number as usize];
+            let (number, folder) = (*number, place_of[folder as usize]);
+            Leaf { number, folder, name, content: contents[number as usize] }
+        };
+        let mut leaves: Vec<Leaf> = order.iter().map(leaf).collect();
+        number_names(trees, &mut branches, &mut leaves);
         leaves.sort_unstable_by_key(|leaf| (leaf.folder, leaf.key(), leaf.number));
         let mut places = vec![0; *begins.last().expect("it ends somewhere") as usize];
         let mut next = begins.clone();
@@ -118,11 +121,11 @@ impl<'a> Forest<'a> {
             branches[place].files_end = branches[branches[place].end as usize - 1].own_end;
         }
         let children = children(&mut branches, trees.names.len() as u32);
-        let sets = Vec::new();
+        let (sets, standing) = (Vec::new(), Vec::new());
         let mut forest =
-            Forest { trees, likeness, branches, leaves, children, places, begins, sets };
+            Forest { trees, likeness, branches, leaves, children, places, begins, sets, standing };
         forest.add_up();
-        forest.find_copies();
+        forest.find_sets();
         forest
     }
 
@@ -187,33 +190,22 @@ impl<'a> Forest<'a> {
     }
 
     /// From the first folder to the last: what is above is known when it is needed.
-    fn find_copies(&mut self) {
+    fn find_sets(&mut self) {
         for place in 0..self.branches.len() as u32 {
-            let mut branch = self.branches[place as usize];
-            let parent = self.branches.get(branch.parent as usize).copied();
+            let branch = self.branches[place as usize];
+            let parent = self.branches.get(branch.parent as usize);
             let same = parent.filter(|p| p.len() == branch.len() && p.is_whole == branch.is_whole);
-            branch.top = same.map_or(place, |parent| parent.top);
-            // By contents, a folder is equal to one in which nothing else is: one of them counts.
-            let same = same.filter(|_| self.likeness.by == By::Contents);
-            branch.is_copy = match (same, branch.set) {
-                (Some(parent), _) => parent.is_copy,
-                (None, NONE) => false,
-                (None, set) => {
-                    let set = &mut self.sets[set as usize];
-                    set.push(place);
-                    set[0] != place
-                }
-            };
-            branch.copy_above = parent.map_or(NONE, |parent| match parent.is_copy {
-                true => branch.parent,
-                false => parent.copy_above,
-            });
-            branch.stand_in = match branch.is_copy || same.is_some() {
-                true => parent.map_or(NONE, |parent| parent.stand_in),
-                false => place,
-            };
-            self.branches[place as usize] = branch;
+            self.branches[place as usize].top = same.map_or(place, |parent| parent.top);
+            if branch.set != NONE && !self.is_inner(place) {
+                self.sets[branch.set as usize].push(place);
+            }
         }
+        self.standing = vec![NONE; self.sets.len()];
+    }
+
+    /// By contents, a folder is equal to one in which nothing else is: one of them counts.
+    pub(super) fn is_inner(&self, place: u32) -> bool {
+        self.likeness.by == By::Contents && self.branch(place).top != place
     }
 
     pub(super) fn branch(&self, place: u32) -> &Branch {
@@ -333,7 +325,7 @@ impl<'a> Forest<'a> {
     fn goes_with_a_copy(&self, folder: u32, set: &[u32]) -> bool {
         let copy = self.branch(folder).copy_above;
         copy != NONE && {
-            let original = self.sets[self.branch(copy).set as usize][0];
+            let original = self.standing[self.branch(copy).set as usize];
             let at = set.partition_point(|other| *other < original);
             set.get(at).is_some_and(|other| self.is_in(*other, original))
         }
@@ -394,23 +386,72 @@ fn branches(trees: &Trees) -> (Vec<Branch>, Vec<u32>) {
     (branches, places)
 }
 
-/// Contents that several files have, numbered without gaps: that of each file, and where each would
-/// begin in a list of such files.
-fn contents(trees: &Trees) -> (Vec<u32>, Vec<u32>) {
+/// Files by the places of their folders, then in the order in which they were added.
+fn in_tree_order(trees: &Trees, place_of: &[u32]) -> Vec<u32> {
+    let mut next = vec![0; place_of.len() + 1];
+    for (folder, ..) in &trees.files {
+        next[place_of[*folder as usize] as usize + 1] += 1;
+    }
+    for place in 1..next.len() {
+        next[place] += next[place - 1];
+    }
+    let mut order = vec![0; trees.files.len()];
+    for (number, (folder, ..)) in (0..).zip(&trees.files) {
+        let next = &mut next[place_of[*folder as usize] as usize];
+        order[*next as usize] = number;
+        *next += 1;
+    }
+    order
+}
+
+/// Names get numbers as they come in tree order: what is found does not hang on who was added first.
+fn number_names(trees: &Trees, branches: &mut [Branch], leaves: &mut [Leaf]) {
+    let (mut numbers, mut next) = (vec![NONE; trees.names.len()], 0);
+    let mut number = |name: &mut u32| {
+        let number = &mut numbers[*name as usize];
+        if *number == NONE {
+            *number = next;
+            next += 1;
+        }
+        *name = *number;
+    };
+    let mut leaves = leaves.iter_mut().peekable();
+    for (place, branch) in (0..).zip(branches) {
+        number(&mut branch.name);
+        while let Some(leaf) = leaves.next_if(|leaf| leaf.folder == place) {
+            number(&mut leaf.name);
+        }
+    }
+}
+
+/// Contents that several files have, numbered without gaps as they come in that order: that of each
+/// file, and where each would begin in a list of such files.
+fn contents(trees: &Trees, order: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let content = |file: u32| match trees.files[file as usize].2.content {
         Content::Of(content) => Some(content),
         Content::Unique | Content::Unread => None,
     };
     let mut contents = vec![NONE; trees.files.len()];
-    let mut files: Vec<u32> = (0..contents.len() as u32).collect();
+    let mut files: Vec<u32> = order.to_vec();
     files.retain(|file| content(*file).is_some());
     files.sort_unstable_by_key(|file| content(*file));
-    let mut begins = vec![0];
+    let mut sizes = Vec::new();
     for same in files.chunk_by(|a, b| content(*a) == content(*b)).filter(|same| same.len() > 1) {
-        for file in same {
-            contents[*file as usize] = begins.len() as u32 - 1;
+        same.iter().for_each(|file| contents[*file as usize] = sizes.len() as u32);
+        sizes.push(same.len() as u32);
+    }
+    let (mut numbers, mut begins) = (vec![NONE; sizes.len()], vec![0]);
+    for file in order {
+        let content = &mut contents[*file as usize];
+        if *content == NONE {
+            continue;
         }
-        begins.push(begins[begins.len() - 1] + same.len() as u32);
+        let number = &mut numbers[*content as usize];
+        if *number == NONE {
+            *number = begins.len() as u32 - 1;
+            begins.push(begins[begins.len() - 1] + sizes[*content as usize]);
+        }
+        *content = *number;
     }
     (contents, begins)
 }

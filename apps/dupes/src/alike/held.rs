@@ -49,35 +49,116 @@ impl Forest<'_> {
 
     /// Largest first. What lies in a folder that is held goes with that: it is not asked, and
     /// holds nothing. Of folders that hold each other the first one stays.
-    pub(super) fn held(&self, effort: &mut Effort) -> Held {
-        let is_asked = |branch: &Branch| branch.is_spread && !branch.is_copy && branch.len() > 0;
-        let all = (0..).zip(&self.branches).filter(|(at, b)| is_asked(b) && b.top == *at);
-        let mut all: Vec<(u32, u32)> = all.map(|(at, branch)| (branch.len(), at)).collect();
+    pub(super) fn held(&mut self, effort: &mut Effort) -> Held {
+        let all = (0..).zip(&self.branches);
+        let mut all: Vec<_> = all.map(|(at, branch)| (Reverse(branch.len()), at)).collect();
         all.sort_unstable();
         let mut held = Held::default();
-        for (_, folder) in all.into_iter().rev() {
-            if self.goes(folder, &held) || self.is_only_in_copies(folder) {
-                continue;
-            }
-            let mut by = self.holders(folder, effort);
-            // Of what stays in a folder that holds it, the parts of that are not told, either.
-            by.retain(|by| !self.goes(*by, &held) && !self.go_with_held(folder, *by, &held));
-            let is_online = |folder: &u32| self.branch(*folder).is_online;
-            if is_online(&folder) && self.held_with(folder, &held.staying).is_some() {
-                by.retain(is_online); // by what is offline all that it lies in is held
-            }
-            let stays = is_online(&folder) && !by.iter().any(is_online);
-            let holders = if stays { &mut held.staying } else { &mut held.going };
-            if !by.is_empty() {
-                holders.insert(folder, by);
+        for of_a_size in all.chunk_by(|one, other| one.0 == other.0) {
+            self.choose(of_a_size, &held);
+            for (_, folder) in of_a_size.iter().copied().rev() {
+                self.ask(folder, &mut held, effort);
             }
         }
-        let without_going = |holders: &Holders| -> Holders {
-            let stay =
-                |by: &Vec<u32>| by.iter().copied().filter(|by| !self.goes(*by, &held)).collect();
-            holders.iter().map(|(folder, by)| (*folder, stay(by))).collect()
-        };
-        Held { going: without_going(&held.going), staying: without_going(&held.staying) }
+        self.settle(&mut held);
+        held
+    }
+
+    /// Of folders that hold each other, all but the first have gone since they were asked: what holds
+    /// those holds who was held by them.
+    fn settle(&self, held: &mut Held) {
+        let is_online = |by: &u32| self.branch(*by).is_online;
+        // Of those of one size the first was asked last.
+        let going: Vec<u32> = held.going.keys().copied().collect();
+        let staying: Vec<u32> = held.staying.keys().copied().collect();
+        for (folders, is_going) in [(going, true), (staying, false)] {
+            for folder in folders {
+                let holders = if is_going { &held.going } else { &held.staying };
+                let all = &holders[&folder];
+                let goes = |by: &u32| self.goes(*by, held);
+                if !all.iter().any(goes) {
+                    continue;
+                }
+                let mut by: Vec<u32> = all.iter().copied().filter(|by| !goes(by)).collect();
+                if !by.iter().any(is_online) {
+                    let gone = all.iter().filter_map(|by| self.held_with(*by, &held.going));
+                    by.extend(gone.flat_map(|(_, by)| by));
+                    by = self.to_tell(folder, by, held);
+                }
+                let holders = if is_going { &mut held.going } else { &mut held.staying };
+                match by.is_empty() {
+                    true => holders.remove(&folder),
+                    false => holders.insert(folder, by),
+                };
+            }
+        }
+    }
+
+    /// Who stands for the sets of folders of one size, if larger ones are done: the first that does
+    /// not go with a larger one, and lies in no copy; the first of all, if there is none.
+    fn choose(&mut self, folders: &[(Reverse<u32>, u32)], held: &Held) {
+        for (_, place) in folders.iter().copied() {
+            let Branch { parent, set, .. } = self.branches[place as usize];
+            let above = self.branches.get(parent as usize);
+            let is_spare = above.is_some_and(|above| above.is_spare || above.is_copy)
+                || self.goes(place, held);
+            let is_member = set != NONE && !self.is_inner(place);
+            if is_member && !is_spare && self.standing[set as usize] == NONE {
+                self.standing[set as usize] = place;
+            }
+            let branch = &mut self.branches[place as usize];
+            branch.is_spare = is_spare;
+            branch.is_copy = is_member && self.standing[set as usize] != place;
+        }
+        for (_, place) in folders.iter().copied() {
+            let Branch { parent, set, .. } = self.branches[place as usize];
+            let parent_place = parent;
+            let parent = self.branches.get(parent as usize).copied();
+            let is_inner = self.is_inner(place);
+            let is_copy = match (parent.filter(|_| is_inner), set) {
+                (Some(parent), _) => parent.is_copy,
+                (None, NONE) => false,
+                (None, set) => {
+                    let standing = &mut self.standing[set as usize];
+                    if *standing == NONE {
+                        *standing = place;
+                    }
+                    *standing != place
+                }
+            };
+            let branch = &mut self.branches[place as usize];
+            branch.is_copy = is_copy;
+            branch.copy_above = parent.map_or(NONE, |parent| match parent.is_copy {
+                true => parent_place,
+                false => parent.copy_above,
+            });
+            branch.stand_in = match is_copy || is_inner {
+                true => parent.map_or(NONE, |parent| parent.stand_in),
+                false => place,
+            };
+        }
+    }
+
+    fn ask(&self, folder: u32, held: &mut Held, effort: &mut Effort) {
+        let branch = self.branch(folder);
+        let is_asked = branch.is_spread && !branch.is_copy && branch.len() > 0;
+        if !is_asked
+            || branch.top != folder
+            || self.goes(folder, held)
+            || self.is_only_in_copies(folder)
+        {
+            return;
+        }
+        let mut by = self.holders(folder, held, effort);
+        let is_online = |folder: &u32| self.branch(*folder).is_online;
+        if is_online(&folder) && self.held_with(folder, &held.staying).is_some() {
+            by.retain(is_online); // by what is offline all that it lies in is held
+        }
+        let stays = is_online(&folder) && !by.iter().any(is_online);
+        let holders = if stays { &mut held.staying } else { &mut held.going };
+        if !by.is_empty() {
+            holders.insert(folder, by);
+        }
     }
 
     fn goes(&self, folder: u32, held: &Held) -> bool {
@@ -105,8 +186,72 @@ impl Forest<'_> {
         }
     }
 
-    /// The smallest folders that have all contents of this one.
-    fn holders(&self, folder: u32, effort: &mut Effort) -> Vec<u32> {
+    /// The smallest folders that have all contents of this one and stay.
+    fn holders(&self, folder: u32, held: &Held, effort: &mut Effort) -> Vec<u32> {
+        let all = self.with_all_of(folder, effort);
+        let near = all.iter().filter_map(|by| self.standing_for(*by, held).ok());
+        let near = self.to_tell(folder, near.collect(), held);
+        if near.iter().any(|by| self.branch(*by).is_online) {
+            return near;
+        }
+        // Where all of these go, a part of what they lie in does, and the whole of it stays.
+        let around = all.iter().filter_map(|by| self.staying_around(*by, folder, held));
+        let around = self.to_tell(folder, around.collect(), held);
+        let is_better = around.iter().any(|by| self.branch(*by).is_online) || near.is_empty();
+        if is_better { around } else { near }
+    }
+
+    /// Itself or, if it is a copy, the one that stands for it; else what goes, of the two.
+    fn standing_for(&self, folder: u32, held: &Held) -> Result<u32, u32> {
+        let Branch { is_copy, set, .. } = *self.branch(folder);
+        let standing = if is_copy { self.standing[set as usize] } else { folder };
+        let going = [folder, standing].into_iter().find_map(|at| self.held_with(at, &held.going));
+        going.map_or(Ok(standing), |(going, _)| Err(going))
+    }
+
+    /// The same of the nearest folder from itself on of which one stays; none if what goes here goes
+    /// for what it holds, since that is as large.
+    fn staying_around(&self, by: u32, folder: u32, held: &Held) -> Option<u32> {
+        let mut at = by;
+        loop {
+            let going = match self.standing_for(at, held) {
+                Ok(standing) => return Some(standing),
+                Err(going) => going,
+            };
+            if self.branch(going).len() == self.branch(folder).len() {
+                return None;
+            }
+            let lowest = if self.is_in(at, going) { going } else { at };
+            at = self.branches.get(self.branch(lowest).parent as usize)?.top;
+        }
+    }
+
+    /// Of folders that have all of this one the smallest, as far as nothing that is told says more.
+    fn to_tell(&self, folder: u32, mut holders: Vec<u32>, held: &Held) -> Vec<u32> {
+        holders.sort_unstable();
+        holders.dedup();
+        holders.retain(|by| {
+            let are_apart = !self.is_in(*by, folder) && !self.is_in(folder, *by);
+            are_apart && !self.are_equal_within(folder, *by)
+        });
+        let mut holders = self.smallest(&holders);
+        // Of what stays in a folder that holds it, the parts of that are not told, either.
+        holders
+            .retain(|by| !self.lie_in_equals(folder, *by) && !self.go_with_held(folder, *by, held));
+        holders
+    }
+
+    /// Those in which no other one lies.
+    fn smallest(&self, sorted: &[u32]) -> Vec<u32> {
+        let is_smallest = |at: &usize| match sorted.get(at + 1) {
+            Some(next) => !self.is_in(*next, sorted[*at]),
+            None => true,
+        };
+        (0..sorted.len()).filter(is_smallest).map(|at| sorted[at]).collect()
+    }
+
+    /// The smallest folders that have all contents of this one, but for those that are equal.
+    fn with_all_of(&self, folder: u32, effort: &mut Effort) -> Vec<u32> {
         if !effort.spend(self.branch(folder).len()) {
             return Vec::new();
         }
@@ -129,18 +274,15 @@ impl Forest<'_> {
         let mut holders: Vec<u32> = starts.into_iter().filter_map(holder).collect();
         holders.sort_unstable();
         holders.dedup();
-        let smallest = |at: &usize| match holders.get(at + 1) {
-            Some(next) => !self.is_in(*next, holders[*at]),
-            None => true,
-        };
-        let holders = (0..holders.len()).filter(smallest).map(|at| holders[at]);
+        let mut holders = self.smallest(&holders);
+        holders.retain(|by| !self.are_equal_within(folder, *by));
+        holders
+    }
+
+    /// Equal folders with nothing but folders around them say it all.
+    fn are_equal_within(&self, a: u32, b: u32) -> bool {
         let core = |folder| self.branch(self.branch(folder).core).set;
-        let told = |b: &u32| {
-            // Equal folders with nothing but folders around them say it all.
-            let are_equal = core(folder) == core(*b);
-            !are_equal && !self.branch(*b).is_copy && !self.lie_in_equals(folder, *b)
-        };
-        holders.filter(told).collect()
+        core(a) == core(b)
     }
 
     /// What is above a folder has all that it has: so each content is looked up once.

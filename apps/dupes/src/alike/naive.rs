@@ -14,12 +14,16 @@ pub(super) struct Naive<'a> {
     content: Vec<i64>,
     /// Of each folder: what makes it alike, and its contents only.
     elements: Vec<Elements>,
-    contents: Vec<Elements>,
-    is_whole: Vec<bool>,
-    /// The first folder that is equal, if that is another one.
+    pub(super) contents: Vec<Elements>,
+    pub(super) is_whole: Vec<bool>,
+    /// Those that are equal to it.
+    equal: Vec<Vec<usize>>,
+    /// Who stands for it, if that is another one.
     original: Vec<Option<usize>>,
     /// All pairs, told or not; similar ones in both orders.
     held: Vec<(usize, usize)>,
+    /// Of those that are held: they go.
+    going: BTreeSet<usize>,
     similar: Vec<(usize, usize)>,
 }
 
@@ -49,14 +53,17 @@ impl<'a> Naive<'a> {
             elements: vec![Elements::new(); n],
             contents: vec![Elements::new(); n],
             is_whole: vec![true; n],
+            equal: Vec::new(),
             original: Vec::new(),
             held: Vec::new(),
+            going: BTreeSet::new(),
             similar: Vec::new(),
             ways,
         };
         naive.fill();
-        naive.original = (0..n).map(|folder| naive.find_original(folder)).collect();
-        naive.held = naive.find_held();
+        let equal = |a| naive.all().filter(|b| naive.are_equal(a, *b)).collect();
+        naive.equal = naive.all().map(equal).collect();
+        naive.find_held();
         naive.similar = naive.find_similar();
         naive
     }
@@ -85,15 +92,15 @@ impl<'a> Naive<'a> {
         folders.iter().map(|folder| self.trees.folders[*folder as usize].name)
     }
 
-    fn all(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+    pub(super) fn all(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         0..self.ways.len()
     }
 
-    fn is_in(&self, a: usize, b: usize) -> bool {
+    pub(super) fn is_in(&self, a: usize, b: usize) -> bool {
         self.ways[a].starts_with(&self.ways[b])
     }
 
-    fn are_apart(&self, a: usize, b: usize) -> bool {
+    pub(super) fn are_apart(&self, a: usize, b: usize) -> bool {
         !self.is_in(a, b) && !self.is_in(b, a)
     }
 
@@ -107,7 +114,7 @@ impl<'a> Naive<'a> {
         self.are_apart(a, b) && are_whole && are_same
     }
 
-    fn is_online(&self, a: usize) -> bool {
+    pub(super) fn is_online(&self, a: usize) -> bool {
         self.trees.is_online(a as u32)
     }
 
@@ -116,10 +123,55 @@ impl<'a> Naive<'a> {
         (!self.is_online(a), &self.ways[a])
     }
 
-    fn find_original(&self, a: usize) -> Option<usize> {
-        let equal = self.all().filter(|b| self.are_equal(a, *b));
-        let first = equal.min_by_key(|b| self.rank(*b))?;
-        (self.rank(first) < self.rank(a)).then_some(first)
+    /// The topmost folder with the same files and nothing else.
+    fn top(&self, a: usize) -> usize {
+        let inner = |folder: &usize| self.is_inner(*folder);
+        self.above(a)
+            .zip([a].into_iter().chain(self.above(a)))
+            .take_while(|(_, b)| inner(b))
+            .last()
+            .map_or(a, |(top, _)| top)
+    }
+
+    /// Who stands for it: the first of all that are equal that neither goes with a larger one nor lies
+    /// in a copy; the first, if there is none.
+    fn standing(&self, a: usize, known: &mut Vec<Option<usize>>) -> usize {
+        if let Some(standing) = known[a] {
+            return standing;
+        }
+        let standing = if self.is_skipped(a) {
+            let top = self.top(a);
+            let standing = self.standing(top, known);
+            if standing == top { a } else { standing }
+        } else {
+            let equal = self.equal[a].iter().copied().filter(|b| !self.is_skipped(*b));
+            let mut equal: Vec<usize> = equal.chain([a]).collect();
+            equal.sort_by_key(|b| self.rank(*b));
+            let mut is_spare = |b: usize| {
+                let is_larger = |other: usize| len(&self.contents[other]) > len(&self.contents[b]);
+                self.going(b).is_some_and(is_larger)
+                    || self.above(b).any(|above| self.standing(above, known) != above)
+            };
+            let first = equal.iter().copied().find(|b| !is_spare(*b));
+            first.unwrap_or(equal[0])
+        };
+        known[a] = Some(standing);
+        standing
+    }
+
+    fn choose(&mut self) {
+        let mut known = vec![None; self.ways.len()];
+        let standing = self.all().map(|a| self.standing(a, &mut known));
+        self.original = standing.enumerate().map(|(a, by)| (a != by).then_some(by)).collect();
+    }
+
+    /// The folder that goes, since it is held, and that this one is, or lies in.
+    fn going(&self, folder: usize) -> Option<usize> {
+        self.going.iter().copied().find(|a| self.is_in(folder, *a))
+    }
+
+    fn goes(&self, folder: usize) -> bool {
+        self.going(folder).is_some()
     }
 
     fn is_copy(&self, a: usize) -> bool {
@@ -165,13 +217,14 @@ impl<'a> Naive<'a> {
     }
 
     pub(super) fn exact(&self) -> BTreeSet<String> {
-        let firsts = self.all().filter(|a| !self.is_copy(*a) && !self.is_skipped(*a));
-        let sets = firsts.filter_map(|first| {
-            let rest = self.all().filter(|b| {
-                self.are_equal(first, *b) && !self.is_skipped(*b) && !self.goes_with_a_copy(*b)
-            });
-            let mut rest: Vec<usize> = rest.collect();
-            rest.sort_by_key(|b| self.rank(*b));
+        let standing = self.all().filter(|a| !self.is_copy(*a) && !self.is_skipped(*a));
+        let sets = standing.filter_map(|standing| {
+            let members = [standing].into_iter().chain(self.equal[standing].iter().copied());
+            let mut told: Vec<usize> =
+                members.filter(|b| !self.is_skipped(*b) && !self.goes_with_a_copy(*b)).collect();
+            told.sort_by_key(|b| self.rank(*b));
+            let (first, rest) = told.split_first()?;
+            let first = *first;
             let may_go = rest.iter().filter(|b| self.is_online(**b));
             let won: u64 = may_go.map(|b| self.won(*b)).sum();
             let covered = |b: usize| {
@@ -181,9 +234,8 @@ impl<'a> Naive<'a> {
                     || self.held.iter().any(|pair| in_held(*pair))
             };
             let is_in_pair = rest.iter().all(|b| covered(*b));
-            rest.insert(0, first);
-            let is_told = rest.len() > 1 && rest.iter().any(|folder| self.is_online(*folder));
-            is_told.then(|| format!("{rest:?} {won} {is_in_pair}"))
+            let is_told = !rest.is_empty() && self.is_online(first);
+            is_told.then(|| format!("{told:?} {won} {is_in_pair}"))
         });
         sets.collect()
     }
@@ -192,67 +244,115 @@ impl<'a> Naive<'a> {
         common(&self.contents[a], &self.contents[b]) == len(&self.contents[a])
     }
 
-    fn find_held(&self) -> Vec<(usize, usize)> {
+    fn find_held(&mut self) {
+        let mut folders: Vec<usize> = self.all().collect();
+        folders.sort_by_key(|a| Reverse((len(&self.contents[*a]), self.rank(*a))));
+        self.choose();
+        for a in folders {
+            let is_asked = !self.contents[a].is_empty() && !self.is_inner(a) && self.is_whole[a];
+            if is_asked && !self.goes(a) && !self.is_copy(a) {
+                let by = self.holders(a);
+                // What is online goes only if something online has all of it.
+                let may_go = by.iter().any(|b| self.is_online(*b)) || !self.is_online(a);
+                self.going.extend([a].iter().filter(|_| may_go && !by.is_empty()));
+                self.held.extend(by.into_iter().map(|b| (a, b)));
+                self.choose();
+            }
+        }
+        let asked: BTreeSet<usize> = self.held.iter().map(|(a, _)| *a).collect();
+        let mut asked: Vec<usize> = asked.into_iter().collect();
+        asked.sort_by_key(|a| (!self.going.contains(a), self.rank(*a)));
+        asked.into_iter().for_each(|a| self.settle(a));
+    }
+
+    /// What holds those that have gone since holds who was held by them.
+    fn settle(&mut self, a: usize) {
+        let by = |a: usize| self.held.iter().filter(move |(x, _)| *x == a).map(|(_, b)| *b);
+        let (gone, mut staying): (Vec<usize>, Vec<usize>) = by(a).partition(|b| self.goes(*b));
+        if !gone.is_empty() && !staying.iter().any(|b| self.is_online(*b)) {
+            let further = gone.iter().filter_map(|b| self.going(*b)).flat_map(by);
+            staying = self.to_tell(a, staying.iter().copied().chain(further).collect());
+        }
+        if staying.is_empty() {
+            self.going.remove(&a);
+        }
+        self.held.retain(|(x, _)| *x != a);
+        self.held.extend(staying.into_iter().map(|b| (a, b)));
+    }
+
+    fn holders(&self, a: usize) -> Vec<usize> {
+        let all: Vec<usize> = self.all().filter(|b| self.is_smallest_with_all(*b, a)).collect();
+        let is_online = |by: &[usize]| by.iter().any(|b| self.is_online(*b));
+        let near = self.to_tell(a, all.iter().filter_map(|b| self.standing_for(*b)).collect());
+        let around = all.iter().filter_map(|b| self.staying_around(*b, a));
+        let around = self.to_tell(a, around.collect());
+        // By what is offline all that it lies in is held.
+        let is_held = self.held.iter().any(|(x, _)| self.is_in(a, *x) && !self.going.contains(x));
+        let mut by = match !is_online(&near) && (is_online(&around) || near.is_empty()) {
+            true => around,
+            false => near,
+        };
+        by.retain(|b| !self.is_online(a) || self.is_online(*b) || !is_held);
+        by
+    }
+
+    /// Nothing smaller in `b` has all of `a`, nothing above is as small, and they are not equal.
+    fn is_smallest_with_all(&self, b: usize, a: usize) -> bool {
+        let is_smaller =
+            |c: usize| self.is_in(c, b) && self.holds(c, a) && self.contents[c] != self.contents[b];
+        // A folder that is not whole, around one that is.
+        let is_around = |c: usize| {
+            c != b
+                && self.is_in(c, b)
+                && self.contents[c] == self.contents[b]
+                && self.is_whole[c] != self.is_whole[b]
+        };
+        self.are_apart(a, b)
+            && self.holds(b, a)
+            && !self.all().any(is_smaller)
+            && !self.all().any(is_around)
+            && !self.is_inner(b)
+            && !self.are_equal_within(a, b)
+    }
+
+    /// Equal folders with nothing but folders around them.
+    fn are_equal_within(&self, a: usize, b: usize) -> bool {
         let inner = |a: usize| {
             let all = self.all().filter(move |b| self.is_in(*b, a));
             all.filter(move |b| len(&self.contents[*b]) == len(&self.contents[a]))
         };
-        let mut held: Vec<(usize, usize)> = Vec::new();
-        let mut folders: Vec<usize> = self.all().collect();
-        folders.sort_by_key(|a| Reverse((len(&self.contents[*a]), self.rank(*a))));
-        // What is online goes only if something online has all of it.
-        let may_go = |a: usize, held: &[(usize, usize)]| {
-            let online = || held.iter().any(|(other, by)| *other == a && self.is_online(*by));
-            !self.is_online(a) || online()
-        };
-        let goes = |folder: usize, held: &[(usize, usize)]| {
-            let above = |other: usize| self.is_in(folder, other) && may_go(other, held);
-            held.iter().any(|(other, _)| above(*other))
-        };
-        let stays_above = |folder: usize, held: &[(usize, usize)]| {
-            held.iter().any(|(other, _)| self.is_in(folder, *other) && !may_go(*other, held))
-        };
-        for a in folders {
-            let is_empty = self.contents[a].is_empty();
-            if is_empty
-                || goes(a, &held)
-                || self.is_inner(a)
-                || !self.is_whole[a]
-                || self.is_copy(a)
-            {
-                continue;
+        inner(a).any(|x| inner(b).any(|y| self.are_equal(x, y)))
+    }
+
+    /// Itself or who stands for it, if that stays.
+    fn standing_for(&self, b: usize) -> Option<usize> {
+        let standing = self.original[b].unwrap_or(b);
+        (!self.goes(b) && !self.goes(standing)).then_some(standing)
+    }
+
+    /// The same of the nearest folder from itself on of which one stays. What goes for `a` is as large.
+    fn staying_around(&self, b: usize, a: usize) -> Option<usize> {
+        self.standing_for(b).or_else(|| {
+            let going = self.going(b).or_else(|| self.going(self.original[b]?))?;
+            if len(&self.contents[going]) == len(&self.contents[a]) {
+                return None;
             }
-            let by = self.all().filter(|b| {
-                // Nothing smaller in it does, and nothing above it is as small.
-                let smaller = |c: usize| {
-                    self.is_in(c, *b) && self.holds(c, a) && self.contents[c] != self.contents[*b]
-                };
-                // A folder that is not whole, around one that is.
-                let around = |c: usize| {
-                    c != *b
-                        && self.is_in(c, *b)
-                        && self.contents[c] == self.contents[*b]
-                        && self.is_whole[c] != self.is_whole[*b]
-                };
-                // Equal folders with nothing but folders around them.
-                let meet = || inner(a).any(|x| inner(*b).any(|y| self.are_equal(x, y)));
-                self.are_apart(a, *b)
-                    && self.holds(*b, a)
-                    && !self.all().any(smaller)
-                    && !self.all().any(around)
-                    && !self.is_inner(*b)
-                    && !meet()
-                    && !self.is_copy(*b)
-                    && !self.lie_in_equals(a, *b)
-                    && !goes(*b, &held)
-                    && !held.iter().any(|(x, y)| self.is_in(*b, *x) && self.is_in(a, *y))
-                    // By what is offline all that it lies in is held.
-                    && (!self.is_online(a) || self.is_online(*b) || !stays_above(a, &held))
-            });
-            let by: Vec<usize> = by.collect();
-            held.extend(by.iter().map(|b| (a, *b)));
-        }
-        held.iter().copied().filter(|(_, b)| !goes(*b, &held)).collect()
+            let above = self.above(self.going(b).unwrap_or(b)).next()?;
+            self.staying_around(self.top(above), a)
+        })
+    }
+
+    fn to_tell(&self, a: usize, holders: Vec<usize>) -> Vec<usize> {
+        let mut holders: BTreeSet<usize> = holders.into_iter().collect();
+        holders.retain(|b| self.are_apart(a, *b) && !self.are_equal_within(a, *b));
+        let is_smallest =
+            |b: &usize| !holders.iter().any(|other| other != b && self.is_in(*other, *b));
+        let smallest = holders.iter().copied().filter(is_smallest);
+        let is_new = |b: &usize| {
+            let held = |(x, y): &(usize, usize)| self.is_in(*b, *x) && self.is_in(a, *y);
+            !self.lie_in_equals(a, *b) && !self.held.iter().any(held)
+        };
+        smallest.filter(is_new).collect()
     }
 
     pub(super) fn contained(&self) -> BTreeSet<String> {

@@ -1,10 +1,12 @@
-//! Small trees for each rule, random ones against a naive search, and large ones.
+//! Small trees for each rule, and random ones against a naive search.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::naive::Naive;
 use super::*;
+
+mod large;
 
 /// Trees from a list of paths: `a/x/f=1@5` is a file with content 1 and time 5, `a/x/f=` one
 /// like no other, `a/x/f=?` one that was not read, `a/x/` a folder, `a/x/!` a folder that is not
@@ -263,6 +265,44 @@ fn what_goes_holds_nothing() {
     assert_eq!(told("a/p=1 a/q=2 b/x/f=1 b/y/g=2 b/h="), ["a < b"]);
 }
 
+/// Generations of a backup: which of them comes first decides nothing but names.
+#[test]
+fn what_stands_for_a_copy_holds_in_its_place() {
+    let files: String = (0..10).map(|n| format!("ROOT/a/f{n}={n} ")).collect();
+    let old = files.clone() + "ROOT/x=10 ";
+    let new = old.clone() + "ROOT/more= ";
+    let phone = "phone/p=0 phone/q=1 phone/r=2";
+    let tell = |first: &str, second: &str| {
+        let (first, second) = (first.replace("ROOT", "r1"), second.replace("ROOT", "r2"));
+        told(&format!("{first} {second} {phone}"))
+    };
+    assert_eq!(tell(&old, &new), ["r1/a = r2/a *", "r2 ~ r1 11/12", "r1 < r2", "phone < r2/a"]);
+    assert_eq!(tell(&new, &old), ["r1/a = r2/a *", "r1 ~ r2 11/12", "r2 < r1", "phone < r1/a"]);
+}
+
+/// And it is asked in its place, and is one of a pair.
+#[test]
+fn what_stands_for_a_copy_is_held_and_similar_in_its_place() {
+    let generations = "1/a/f=1 1/a/g=2 1/x=3 2/a/f=1 2/a/g=2 2/x=3 2/y=";
+    let kept = "r/p=1 r/q=2 r/k= r/l= r/m=";
+    assert_eq!(
+        told(&format!("{generations} {kept}")),
+        ["1/a = 2/a *", "2 ~ 1 3/4", "1 < 2", "2/a < r"]
+    );
+    let edited = "e/f=1 e/g=2 e/h=";
+    assert_eq!(
+        told(&format!("{generations} {edited}")),
+        ["1/a = 2/a *", "2 ~ 1 3/4", "e ~ 2/a 2/3", "1 < 2", "2/a < e"]
+    );
+}
+
+/// Each of the two holds a part of the other, and what is in both parts.
+#[test]
+fn what_only_folders_that_go_have_is_held_by_what_they_lie_in() {
+    let paths = "b/s/f=1 b/s/g=2 b/i=1 b/k=3 t/h/p=1 t/h/q=3 t/s=2 t/u= a/z=1";
+    assert_eq!(told(paths), ["b/s < t", "t/h < b", "a < b", "a < t"]);
+}
+
 #[test]
 fn similar_ones_in_different_places_are_told_beside_their_parents() {
     let paths = "a/x/f=1 a/x/g=2 a/x/h= a/i=4 a/j=5 a/k=6 a/l=7 a/m=8 \
@@ -512,6 +552,59 @@ fn all_that_a_naive_search_finds_is_found_and_nothing_else() {
 }
 
 #[test]
+fn whoever_is_contained_in_something_that_stays_is_told() {
+    let mut dice = Dice(0x2545_F491_4F6C_DD1D);
+    for case in 0..1_000 {
+        let mut trees = random_trees(&mut dice);
+        if case % 3 > 0 {
+            trees.folders.iter_mut().for_each(|folder| folder.is_online = true);
+        }
+        let by = if case % 2 == 0 { By::Names } else { By::Contents };
+        let likeness = Likeness { by, holders: usize::MAX, ..Likeness::default() };
+        let alike = find(&trees, &likeness);
+        let untold = Naive::new(&trees, likeness).untold(&alike);
+        assert_eq!(untold, None, "case {case}, {by:?}: {alike:?}");
+    }
+}
+
+/// Numbers of files, names and contents are those of rows in a database, which are older or newer.
+#[test]
+fn the_order_in_which_files_come_and_their_numbers_decide_nothing() {
+    let mut dice = Dice(11);
+    for case in 0..300 {
+        let trees = random_trees(&mut dice);
+        let by = if case % 2 == 0 { By::Names } else { By::Contents };
+        let mut other = Trees::default();
+        (0..100_u8).rev().for_each(|name| assert!(other.name(&[name]) < 100));
+        for folder in &trees.folders {
+            let parent = Some(folder.parent).filter(|parent| *parent != NONE);
+            let name = byte(&trees, folder.name);
+            let number = other.add_folder(parent, &[name], folder.is_known) as usize;
+            other.folders[number].is_online = folder.is_online;
+        }
+        let mut files: Vec<usize> = (0..trees.files.len()).collect();
+        files.sort_by_key(|file| Reverse(trees.files[*file].0));
+        for file in &files {
+            let (folder, name, mut facts) = trees.files[*file];
+            if let Content::Of(content) = &mut facts.content {
+                *content = 1_000 - *content;
+            }
+            other.add_file(folder, &[byte(&trees, name)], facts);
+        }
+        let likeness = Likeness { by, holders: 1, examples: 2, steps: 200, ..Likeness::default() };
+        let (told, mut others) = (find(&trees, &likeness), find(&other, &likeness));
+        let number = |file: &mut u32| *file = files[*file as usize] as u32;
+        for pair in &mut others.partial {
+            let single = pair.only.iter_mut().chain(&mut pair.not_compared);
+            single.flat_map(|files| &mut files.examples).for_each(number);
+            let both = [&mut pair.other_content, &mut pair.other_time].into_iter();
+            both.flat_map(|files| &mut files.examples).flatten().for_each(number);
+        }
+        assert_eq!(format!("{others:?}"), format!("{told:?}"), "case {case}");
+    }
+}
+
+#[test]
 fn with_narrow_limits_all_that_is_told_is_true_and_always_the_same() {
     let mut dice = Dice(7);
     for case in 0..500 {
@@ -533,74 +626,5 @@ fn with_narrow_limits_all_that_is_told_is_true_and_always_the_same() {
         for held in &alike.contained {
             assert!(naive.holds(held.within as usize, held.folder as usize));
         }
-    }
-}
-
-/// Five copies of a source tree, each edited here and there.
-fn edited_copies() -> Trees {
-    let (mut trees, mut dice) = (Trees::default(), Dice(42));
-    for copy in 0..5_u32 {
-        let root = copy * 2_000;
-        for folder in 0..2_000 {
-            let parent = (folder > 0).then(|| root + (folder - 1) / 4);
-            let name = format!("folder {folder}");
-            let number = trees.add_folder(parent, name.as_bytes(), true);
-            for file in 0..10 {
-                let name = format!("file {}", file + folder % 7);
-                let content = match dice.roll(1_000) {
-                    0..3 => Content::Unique,
-                    // A licence that is everywhere.
-                    3..20 => Content::Of(0),
-                    _ => Content::Of(1 + folder * 10 + file),
-                };
-                let facts = Facts { size: 4_096, on_disk: 4_096, content, mtime: 0 };
-                trees.add_file(number, name.as_bytes(), facts);
-            }
-        }
-    }
-    trees
-}
-
-#[test]
-fn candidates_are_few() {
-    let trees = edited_copies();
-    assert_eq!((trees.files.len(), trees.folders.len()), (100_000, 10_000));
-    for by in [By::Names, By::Contents] {
-        let alike = find(&trees, &Likeness { by, ..Likeness::default() });
-        // All pairs would be fifty million.
-        assert!(alike.pairs.0 <= 40_000, "{by:?} {:?}", alike.pairs);
-        assert!(alike.pairs.1 <= 20_000, "{by:?} {:?}", alike.pairs);
-        assert!(alike.is_complete);
-        let roots = alike.partial.iter().filter(|pair| pair.folders.iter().all(|f| f % 2_000 == 0));
-        assert_eq!((roots.count(), alike.partial.len()), (10, 10));
-        assert!(alike.exact.iter().all(|set| set.is_in_pair));
-        assert!(alike.contained.iter().all(|held| held.is_in_pair));
-    }
-}
-
-#[test]
-fn of_many_similar_folders_each_is_told_with_the_next() {
-    let day = |day: u32| -> String {
-        let files = (0..9).map(|file| format!("day{day}/{file}={file} "));
-        files.chain([format!("day{day}/log= ")]).collect()
-    };
-    let days: String = (0..30).map(day).collect();
-    for by in [By::Names, By::Contents] {
-        let told = told_by(by, &days);
-        assert_eq!(told.len(), 29, "{told:?}");
-        assert_eq!(told[28], "day28 ~ day29 9/11");
-    }
-}
-
-#[test]
-fn limits_are_kept_and_said() {
-    let trees = edited_copies();
-    for likeness in [
-        Likeness { pairs: 100, ..Likeness::default() },
-        Likeness { steps: 100, ..Likeness::default() },
-    ] {
-        let alike = find(&trees, &likeness);
-        assert!(!alike.is_complete);
-        assert!(alike.exact.len() > 1_000, "equal folders need no search");
     }
 }

@@ -87,8 +87,8 @@ pub(super) enum Verb {
     /// Takes back what apply has done
     ///
     /// Files that were removed or moved are put back, links become files of their own again. What is in the
-    /// way is never replaced: both are kept. What it gives back and what it can't is a table in the
-    /// README.
+    /// way is never replaced: both are kept. What it gives back and what it can't is a table in
+    /// docs/dupes-safety.md. Without an ID it takes back the last run that is not undone; a second time, the one before.
     Undo {
         /// Which one, as log says [default: the last one that is not undone]
         id: Option<String>,
@@ -380,7 +380,8 @@ pub(super) struct Scan {
 /// Says which files of each set stay and which go, and writes that to a file
 ///
 /// Nothing is changed. The file is carried out by apply --plan, today or later: what has changed until then is
-/// left alone.
+/// left alone. It is for programs, a line for each set; people read `dupes apply ACTION --plan FILE`, which without
+/// --execute only says what it would do. A line may be deleted: that set is left alone.
 #[derive(clap::Args)]
 #[command(override_usage = pages::PLAN_USAGE)]
 pub(super) struct PlanWords {
@@ -419,6 +420,8 @@ pub(super) struct ApplyWords {
     pub(super) execute: bool,
 
     /// Where to move to: a folder on the same file system; below it, files have the way they had below their root
+    ///
+    /// It must be there. If it lies where files come from, what is in it neither goes nor stays for others.
     #[arg(long, value_name = "DIR", help_heading = ACTING, required_if_eq("action", "move"))]
     pub(super) to: Option<PathBuf>,
 
@@ -428,7 +431,8 @@ pub(super) struct ApplyWords {
     #[arg(long, value_name = "DIR", help_heading = ACTING)]
     pub(super) quarantine: Option<PathBuf>,
 
-    /// Link also files that differ from the one that stays in these: what a link takes from them
+    /// Link also files that differ from the one that stays in these: what a link takes from them; several with
+    /// commas, or repeated
     #[arg(long, value_name = "WHAT", help_heading = ACTING, value_enum, value_delimiter = ',')]
     pub(super) allow_differing: Vec<Aspect>,
 
@@ -499,8 +503,10 @@ pub(super) struct Subject {
 
     /// Whole folders go as one, if another one has the same names and contents; the rest goes file by file
     ///
-    /// The largest come first. A folder with anything in it that is in no set is no duplicate, and a PATH that was given
-    /// does not go itself. For rules, a folder is as new as the newest file in it.
+    /// The largest come first. A folder with anything in it that is in no set is no duplicate, but for empty files, which
+    /// are equal to those of the same name. A PATH that was given does not go itself. What is twice within a folder
+    /// that stays is left there, as long as the one that went can be put back. For rules, a folder is as new as the
+    /// newest file in it.
     #[arg(long, help_heading = SETS, conflicts_with = "isolate")]
     pub(super) folders: bool,
 
@@ -532,7 +538,7 @@ pub(super) struct JournalWords {
 /// What is to become of what was begun.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Recovery {
-    /// What was intended is done, with all checks
+    /// What had begun is done, with all checks; the same command does the rest, also of an undo or a purge
     Finish,
     /// All of the interrupted apply is taken back
     RollBack,
@@ -636,6 +642,8 @@ pub(super) enum Report {
         misplaced: Misplaced,
     },
     /// Lists folders that are equal, much alike, or held by another one, as of the last scans
+    ///
+    /// Equal folders are in path order: the first stays, and the others are reclaimable.
     Folders {
         #[command(flatten)]
         database: Database,

@@ -29,7 +29,7 @@ pub(super) const APPLY_USAGE: &str = "dupes apply ACTION [OPTIONS] PATH...\n    
 pub(super) const REPORT_EXAMPLE: &str =
     "Example:\n  dupes scan ~/Pictures && dupes report --html report.html && xdg-open report.html";
 
-pub(super) const EXAMPLES: [(&str, &str); 11] = [
+pub(super) const EXAMPLES: [(&str, &str); 14] = [
     ("dupes find ~/Pictures", "What is there twice in a folder?"),
     (
         "dupes find --min-size 1M --name '*.jpg' --exclude .cache ~",
@@ -46,6 +46,12 @@ pub(super) const EXAMPLES: [(&str, &str); 11] = [
     ("dupes scan ~/Pictures /backup", "Remember what is there; the next scan reads what is new"),
     ("dupes report files --min-size 1M", "What is there twice, as of the last scans?"),
     ("dupes report --html report.html", "The same to look at: where the space goes, in a browser"),
+    ("dupes apply remove ~/Pictures", "What would go? With --execute it goes, into a quarantine"),
+    ("dupes undo", "Take the last run back"),
+    (
+        "dupes plan --keep oldest -o plan ~/Pictures",
+        "Decide now: dupes apply move --to dups --plan plan tells it, and carries it out with --execute",
+    ),
     ("dupes config check", "What is set in the configuration file and the environment?"),
 ];
 

@@ -333,10 +333,17 @@ fn examples_are_understood() {
         let ours = example.split(" | ").find(|part| part.starts_with("dupes")).unwrap();
         let words = ours.split(' ').map(|word| word.trim_matches('\'').into());
         let parsed = parse_in(words, &mut b"a\0".as_slice(), &Environment::default());
-        use Command::{CheckConfig, Find, ReportFiles, ReportPage, Scan};
+        use Command::{Apply, CheckConfig, Find, Plan, ReportFiles, ReportPage, Scan, Undo};
         let is_understood = matches!(
             parsed,
-            Ok(Find(_) | Scan(_) | ReportFiles(..) | ReportPage(..) | CheckConfig(..))
+            Ok(Find(_)
+                | Scan(_)
+                | ReportFiles(..)
+                | ReportPage(..)
+                | CheckConfig(..)
+                | Plan(..)
+                | Apply(_)
+                | Undo(..))
         );
         assert!(is_understood, "{example}: {parsed:?}");
     }

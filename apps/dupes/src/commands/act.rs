@@ -4,32 +4,35 @@ mod back;
 mod sets;
 mod telling;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use tidegate::{Pool, Shutdown};
 
 pub(super) use self::back::{log, purge_quarantine, recover, undo};
 use self::telling::Teller;
 use super::{refused, say, stop_on_signals, watched};
-use crate::act::deed::{Again, Stage};
-use crate::act::ground::{Base, Ground};
+use crate::act::deed::{Again, Deed, Stage};
+use crate::act::ground::{Base, Ground, Place};
 use crate::act::purge::Copies;
 use crate::act::trees;
+use crate::act::why::Why;
 use crate::act::{self, Before, Sums, Wanted};
 use crate::cli::{Apply, Source, Subject};
 use crate::count::Count;
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::find::{Live, Pools};
-use crate::journal::{Shelf, Story};
+use crate::journal::{self, Line, Shelf, Story};
 use crate::own::Own;
 use crate::plan::{self, Keep, Member, Plan};
 use crate::replace::replace;
@@ -39,16 +42,20 @@ use crate::store::now;
 pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>> {
     let live = Live { stop: stop_on_signals()?, ..Live::default() };
     may_be_replaced(file)?;
-    let own = Own::new(None, subject.database.as_deref());
-    let (plan, exit) = match sets::plan(subject, &own, &live)? {
+    let mut own = Own::new(None, subject.database.as_deref());
+    // Those that are used if nobody says otherwise.
+    let shelf = journal::usual_path().and_then(|folder| Shelf::open(&folder).ok());
+    let stories = shelf.and_then(|shelf| shelf.all().ok()).unwrap_or_default().0;
+    let (plan, _, exit) = match sets::plan(subject, &mut own, None, whole(&stories), &live)? {
         Ok(made) => made,
         Err(exit) => return Ok(exit),
     };
     replace(file, |out| plan::write(&plan, out)).map_err(|error| error.to_string())?;
     let victims = plan.victims().count();
+    let shown = escaped(file.as_os_str().as_bytes()).to_string();
     say(&format!(
-        "dupes: wrote {}: of {}, {} that can go, {} on disk",
-        escaped(file.as_os_str().as_bytes()),
+        "dupes: wrote {shown}: of {}, {} that can go, {} on disk. \
+         dupes apply ACTION --plan {shown} says what would happen, and changes nothing",
         Count(plan.sets.len() as u64, "set"),
         Count(victims as u64, "file"),
         Size(plan.frees()),
@@ -90,17 +97,25 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
     let threads =
         threads.or(std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let running = asked.subject.options.clone();
-    let own = Own::new(Some(&asked.journal), asked.subject.database.as_deref());
-    let (plan, exit) = match &asked.subject.source {
+    let mut own = Own::new(Some(&asked.journal), asked.subject.database.as_deref());
+    let stories = match &shelf {
+        Some((shelf, _)) => shelf.stories()?,
+        None => as_it_would_be(&asked.journal)?,
+    };
+    let (plan, left_out, exit) = match &asked.subject.source {
         Source::Plan(file) => {
             let mut plan = read_plan(file)?;
             protect(&mut plan, &asked.subject.keep);
-            (plan, Exit::Complete)
+            sets::spare(&mut own, to.as_ref(), &plan.bases);
+            drop_what_was_moved(&mut plan, &own);
+            (plan, 0, Exit::Complete)
         }
-        Source::Find | Source::Report(_) => match sets::plan(asked.subject, &own, &live)? {
-            Ok(made) => made,
-            Err(exit) => return Ok(exit),
-        },
+        Source::Find | Source::Report(_) => {
+            match sets::plan(asked.subject, &mut own, to.as_ref(), whole(&stories), &live)? {
+                Ok(made) => made,
+                Err(exit) => return Ok(exit),
+            }
+        }
     };
     plan.check()?;
     if let Some(exit) = below_reference(&places, &plan.bases) {
@@ -111,10 +126,8 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
     }
     let wanted = Wanted {
         action: asked.action,
-        put_back: match &shelf {
-            Some((shelf, _)) => put_back(&shelf.stories()?),
-            None => put_back(&as_it_would_be(&asked.journal)?),
-        },
+        put_back: put_back(&stories),
+        gone: gone(&stories),
         to,
         quarantine: quarantine.map(|base| base.path),
         allow: asked.allow,
@@ -126,9 +139,10 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
     let live = Live { stop: live.stop, ..Live::default() };
     let Some((shelf, _lock)) = shelf else {
         let sums = act::rehearse(&plan, &wanted, &live.stop, &live.tally, &mut teller);
+        let sums = Sums { refused: sums.refused + left_out, ..sums };
         return Ok(worse(exit, teller.end(&sums, None, None)));
     };
-    if asked.for_good {
+    if asked.for_good && !plan.sets.is_empty() {
         let folders = plan.victims().filter(|(_, victim)| victim.tree.is_some()).count() as u64;
         let files = plan.victims().count() as u64 - folders;
         let question = for_good(files, folders, plan.frees());
@@ -162,7 +176,8 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         false => None,
     };
     let is_left = purged.is_some_and(|purged| purged.names < sums.done);
-    let sums = Sums { stopped: sums.stopped || is_left && live.stop.is_asked(), ..sums };
+    let stopped = sums.stopped || is_left && live.stop.is_asked();
+    let sums = Sums { stopped, refused: sums.refused + left_out, ..sums };
     Ok(worse(exit, teller.end(&sums, Some(&id), purged)))
 }
 
@@ -210,6 +225,15 @@ fn interrupted(id: &str) -> String {
     format!("{id} was interrupted: `dupes recover finish` or `dupes recover roll-back`")
 }
 
+fn cut_off(story: &Story) -> String {
+    let (id, done) = (&story.id, story.count(Stage::is_aside));
+    let names = Count(done, "name");
+    format!(
+        "dupes: {id} was cut off between two actions, {names} done and none halfway: the same command does the \
+         rest, and dupes undo {id} takes back what is done"
+    )
+}
+
 /// What was put back may have been acted on and put back again.
 fn put_back(stories: &[Story]) -> HashMap<Before, Again> {
     let mut all: HashMap<Before, Again> = HashMap::new();
@@ -237,6 +261,39 @@ fn put_back(stories: &[Story]) -> HashMap<Before, Again> {
     all
 }
 
+/// Paths that we have taken away: that nothing is there is what was wanted.
+fn gone(stories: &[Story]) -> HashSet<Vec<u8>> {
+    let mut gone = HashSet::new();
+    for story in stories {
+        let ground = story.ground();
+        let is_gone = |(deed, stage): &&(Deed, Stage)| {
+            deed.action.sets_aside() && !matches!(stage, Stage::Back(_) | Stage::Undone(_))
+        };
+        let deeds = story.deeds.iter().filter(is_gone);
+        gone.extend(deeds.map(|(deed, _)| ground.path(&deed.at)));
+    }
+    gone
+}
+
+/// Folders that have stayed for others that went as one, and are not purged or put back: these are compared with
+/// them once more.
+fn whole(stories: &[Story]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for story in stories {
+        let ground = story.ground();
+        for (deed, stage) in story.deeds.iter().filter(|(deed, _)| deed.tree.is_some()) {
+            let path = ground.path(&deed.keeper);
+            let is_it = fs::symlink_metadata(OsStr::from_bytes(&path)).is_ok_and(|found| {
+                (found.dev(), found.ino()) == (deed.keeper_facts.device, deed.keeper_facts.inode)
+            });
+            if is_it && stage.is_aside() {
+                all.push(path);
+            }
+        }
+    }
+    all
+}
+
 /// For who only says what it would do: it is to know what it would know then. Makes nothing, and refuses nothing.
 fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
     if !folder.exists() {
@@ -249,16 +306,32 @@ fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
     for story in stories.iter().filter(|story| story.is_open()) {
         say(&format!("dupes: --execute would refuse: {}", interrupted(&story.id)));
     }
+    stories.iter().filter(|story| story.is_cut_off()).for_each(|story| say(&cut_off(story)));
     Ok(stories)
 }
 
 fn read_plan(file: &Path) -> Result<Plan, Box<dyn Error>> {
     let shown = escaped(file.as_os_str().as_bytes()).to_string();
-    let opened = File::open(file).map_err(|error| format!("{shown}: {error}"))?;
+    // Nobody waits for whoever writes to a pipe.
+    let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits();
+    let opened = File::options().read(true).custom_flags(flags.cast_signed()).open(file);
+    let opened = opened.map_err(|error| format!("{shown}: {error}"))?;
     if !opened.metadata()?.is_file() {
-        return Err(format!("{shown} is no file").into());
+        return Err(format!("{shown} is no regular file: a plan is read from one").into());
     }
     plan::read(&mut BufReader::new(opened)).map_err(|error| format!("{shown}: {error}").into())
+}
+
+/// What lies where files are moved to neither goes nor stays, whoever has made the plan.
+fn drop_what_was_moved(plan: &mut Plan, own: &Own) {
+    let ground = Ground::new(plan.bases.iter().map(|(base, _)| base.clone()));
+    let is_target = |name: &Place| own.meets(&ground.path(name)) == Some(Why::Target);
+    for set in &mut plan.sets {
+        for members in [&mut set.keepers, &mut set.victims] {
+            members.retain(|member| !member.names.iter().any(is_target));
+        }
+    }
+    plan.sets.retain(|set| !set.keepers.is_empty() && !set.victims.is_empty());
 }
 
 /// Files that stay whoever has made the plan.
@@ -293,17 +366,41 @@ fn writable(
     why: &str,
 ) -> Result<(Shelf, crate::store::lock::WriteLock), Box<dyn Error>> {
     let (shelf, lock) = locked(folder, why)?;
-    if let Some(story) = shelf.stories()?.iter().find(|story| story.is_open()) {
+    let stories = shelf.stories()?;
+    if let Some(story) = stories.iter().find(|story| story.is_open()) {
         let id = &story.id;
         return Err(format!("{}, then again", interrupted(id)).into());
     }
+    stories.iter().filter(|story| story.is_cut_off()).try_for_each(|it| told_once(&shelf, it))?;
     Ok((shelf, lock))
+}
+
+/// Where nobody has ever written a journal there is nothing to do; where somebody says that one is, there must be one.
+fn is_known(folder: &Path) -> Result<(), Box<dyn Error>> {
+    if journal::usual_path().is_some_and(|usual| usual == folder)
+        || folder.symlink_metadata().is_ok()
+    {
+        return Ok(());
+    }
+    let shown = escaped(folder.as_os_str().as_bytes());
+    Err(format!("{shown}: there is no such folder of journals").into())
+}
+
+/// There is nothing to settle: it is said, and the journal gets its end.
+fn told_once(shelf: &Shelf, story: &Story) -> Result<(), Box<dyn Error>> {
+    say(&cut_off(story));
+    let mut journal = shelf.resume(&story.id)?;
+    journal.add(&Line::End);
+    Ok(act::durable(&mut journal)?)
 }
 
 fn locked(
     folder: &Path,
     why: &str,
 ) -> Result<(Shelf, crate::store::lock::WriteLock), Box<dyn Error>> {
+    if why != "apply" {
+        is_known(folder)?;
+    }
     let shelf = Shelf::open_or_make(folder)?;
     let lock = shelf.lock(why)?;
     Ok((shelf, lock))

@@ -26,7 +26,10 @@ pub(super) fn files(database: &Path, listing: Listing) -> Result<Exit, Box<dyn E
     let stop = stop_on_signals()?;
     let store = Store::open_to_read(database)?;
     let (asked, gaps) = (stop.clone(), report::gaps(&store)?);
+    let unfinished = gaps.unfinished.iter();
+    let unfinished = unfinished.map(|(path, _)| path.as_os_str().as_bytes().to_vec()).collect();
     let print = move |printer: &mut dyn crate::output::Printer| {
+        printer.unfinished(unfinished);
         report::files(&store, listing.min_size, printer, &asked)
     };
     match list(listing.format, listing.nul, &stop, print)? {
@@ -76,7 +79,7 @@ pub(super) fn folders(
             let mut object = found.json();
             let unfinished = gaps.unfinished.iter();
             let paths = unfinished.map(|(path, _)| json_path(path.as_os_str().as_bytes()));
-            object["unfinished"] = paths.collect();
+            object["totals"]["unfinished"] = paths.collect();
             tell(style, "", &object)
         }
     };

@@ -25,8 +25,11 @@ use crate::store::scans::State;
 
 pub(super) fn scan(mut asked: Asked) -> Result<Exit, Box<dyn Error>> {
     let stop = stop_on_signals()?;
-    let store = Store::open_or_make(&asked.database)?;
     let mode = asked.request.mode;
+    let store = match asked.paths.is_empty() || matches!(mode, Mode::Refresh | Mode::Files) {
+        true => Store::open(&asked.database)?,
+        false => Store::open_or_make(&asked.database)?,
+    };
     let lock = store.lock(&format!("scan {}", mode.name()))?;
     if let Some(exit) = keeps_hashes(&store, &mut asked, &stop)? {
         return Ok(exit);
@@ -169,7 +172,8 @@ fn asked_roots(store: &Store, asked: &Asked) -> Result<Vec<Root>, Box<dyn Error>
     let mut roots = Vec::new();
     for path in &asked.paths {
         let root = match asked.request.mode {
-            Mode::Refresh => scan::known_root(store, path)?,
+            // They look at what is known, and add nothing.
+            Mode::Refresh | Mode::Files => scan::known_root(store, path)?,
             _ => roots::root(store, path, &asked.words)?,
         };
         if !roots.contains(&root) {

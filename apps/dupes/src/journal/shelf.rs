@@ -119,6 +119,15 @@ impl Shelf {
 
     /// Begins one, durably. Only whoever holds the lock.
     pub fn begin(&self, action: Action, when: i64) -> io::Result<Journal> {
+        self.begun(action, when).map_err(|error| {
+            let shown = self.folder.display();
+            let what =
+                format!("{shown}: no journal can be begun there, so nothing was done: {error}");
+            io::Error::new(error.kind(), what)
+        })
+    }
+
+    fn begun(&self, action: Action, when: i64) -> io::Result<Journal> {
         let order = self.last_order()? + 1;
         for _ in 0..MOST {
             // Whoever has another folder of journals may begin one in this second, too: they are not to meet in a
@@ -196,9 +205,10 @@ fn make(folder: &Path) -> io::Result<()> {
     make(above)?;
     match DirBuilder::new().mode(0o700).create(folder) {
         // Somebody else has made it in between: he may not have come to this.
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists || !folder.is_dir() => {
-            Err(error)
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !folder.is_dir() => {
+            Err(io::Error::new(error.kind(), "is no folder, as that of the journals is"))
         }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => crate::act::sync_folder(&File::open(above)?.into()).map_err(io::Error::from),
     }
 }

@@ -13,7 +13,8 @@
 //! `paths` has one path for each file. Those that are never to go are in `reference` as well: below a
 //! reference root, or offline, and then in `offline`, too.
 //! `links` has the further names of a file of `paths`. A path is a string, or `{"bytes":"base64"}`
-//! where it is not UTF-8. All fields are always there.
+//! where it is not UTF-8. All fields are always there. `unfinished` of the totals has the roots of which
+//! a report knows that files in them may never have been read.
 
 use std::io::{self, Write};
 use std::str;
@@ -28,11 +29,12 @@ use crate::listing::{Entry, Set, Totals};
 pub(super) struct Json<W> {
     out: W,
     begun: bool,
+    unfinished: Vec<Vec<u8>>,
 }
 
 impl<W: Write> Json<W> {
     pub(super) fn new(out: W) -> Json<W> {
-        Json { out, begun: false }
+        Json { out, begun: false, unfinished: Vec::new() }
     }
 
     /// An array of whatever `item` writes.
@@ -80,6 +82,10 @@ impl<W: Write> Printer for Json<W> {
         self.out.write_all(b"}")
     }
 
+    fn unfinished(&mut self, roots: Vec<Vec<u8>>) {
+        self.unfinished = roots;
+    }
+
     fn end(&mut self, totals: &Totals) -> io::Result<()> {
         if !self.begun {
             self.begin()?;
@@ -102,6 +108,9 @@ impl<W: Write> Printer for Json<W> {
             let before = if index == 0 { '{' } else { ',' };
             write!(self.out, "{before}\"{name}\":{value}")?;
         }
+        self.out.write_all(b",\"unfinished\":")?;
+        let unfinished = std::mem::take(&mut self.unfinished);
+        self.array(unfinished.iter().map(Vec::as_slice), write_path)?;
         self.out.write_all(b"}}\n")?;
         self.out.flush()
     }
@@ -225,7 +234,7 @@ mod tests {
         let listing = samples::print(Format::Json, false, &samples::tame()[..1]);
         let expected = r#"{"groups":[
 {"size":12288,"hash":null,"verified":"bytes","reclaimable":12288,"paths":["photos/a.jpg","archive/a.jpg"],"reference":["archive/a.jpg"],"offline":[],"links":[{"of":"photos/a.jpg","path":"photos/also a.jpg"}]}
-],"totals":{"folders":1,"files":9,"bytes":40960,"sets":4,"redundant_files":3,"redundant_bytes":12294,"reclaimable_bytes":20480,"bytes_read":30720,"unread":2,"unstable":1,"unread_offline":3}}
+],"totals":{"folders":1,"files":9,"bytes":40960,"sets":4,"redundant_files":3,"redundant_bytes":12294,"reclaimable_bytes":20480,"bytes_read":30720,"unread":2,"unstable":1,"unread_offline":3,"unfinished":[]}}
 "#;
         assert_eq!(String::from_utf8(listing).unwrap(), expected);
     }

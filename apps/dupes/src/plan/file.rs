@@ -75,7 +75,9 @@ pub fn read(input: &mut dyn BufRead) -> io::Result<Plan> {
             break;
         }
         let set = set_of(&line, plan.bases.len());
-        plan.sets.push(set.ok_or_else(|| wrong(lines.number, "this set makes no sense"))?);
+        plan.sets.push(
+            set.map_err(|why| wrong(lines.number, format!("this set makes no sense: {why}")))?,
+        );
     }
     if lines.next()?.is_some() {
         return Err(wrong(lines.number, "there is something behind its end"));
@@ -117,22 +119,39 @@ fn from_member(member: &Member) -> Value {
     value
 }
 
-fn set_of(value: &Value, bases: usize) -> Option<PlannedSet> {
-    let name = |value: &Value| to_place(value).filter(|place| place.root < bases);
+/// Or what is wrong with it.
+fn set_of(value: &Value, bases: usize) -> Result<PlannedSet, String> {
+    let name = |value: &Value| {
+        let place = to_place(value).ok_or_else(|| {
+            format!("no path that leads down from its base, without . and ..: {}", value["path"])
+        })?;
+        let is_known = place.root < bases;
+        is_known.then_some(place).ok_or_else(|| format!("there is no base {}", value["base"]))
+    };
+    let all = |value: &Value, what: &str| {
+        value.as_array().cloned().ok_or_else(|| format!("{what} are missing, or no list"))
+    };
     let member = |value: &Value| {
-        Some(Member {
-            names: value["names"].as_array()?.iter().map(name).collect::<Option<_>>()?,
-            facts: to_facts(&value["facts"])?,
-            frees: value["frees"].as_u64()?,
+        let wrong = |what: &str| format!("{what} of {} make no sense", value["names"][0]["path"]);
+        Ok(Member {
+            names: all(&value["names"], "names")?
+                .iter()
+                .map(name)
+                .collect::<Result<_, String>>()?,
+            facts: to_facts(&value["facts"]).ok_or_else(|| wrong("the facts"))?,
+            frees: value["frees"].as_u64().ok_or_else(|| wrong("the bytes that come free"))?,
             tree: match &value["tree"] {
                 Value::Null => None,
-                tree => Some(Tree {
-                    extent: to_extent(tree)?,
-                    stamp: to_digest(tree["stamp"].as_str()?)?,
-                }),
+                tree => Some(tree_of(tree).ok_or_else(|| wrong("the contents"))?),
             },
         })
     };
-    let members = |value: &Value| value.as_array()?.iter().map(member).collect::<Option<Vec<_>>>();
-    Some(PlannedSet { keepers: members(&value["keepers"])?, victims: members(&value["victims"])? })
+    let members = |what: &str| {
+        all(&value[what], what)?.iter().map(member).collect::<Result<Vec<_>, String>>()
+    };
+    Ok(PlannedSet { keepers: members("keepers")?, victims: members("victims")? })
+}
+
+fn tree_of(value: &Value) -> Option<Tree> {
+    Some(Tree { extent: to_extent(value)?, stamp: to_digest(value["stamp"].as_str()?)? })
 }

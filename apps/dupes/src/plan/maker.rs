@@ -1,6 +1,6 @@
 //! From sets that were found to a plan.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Stat, statat};
 
 use super::rules::{Candidate, Keep, choose};
-use super::trees::{self, Files};
+use super::trees::{self, Files, Paths};
 use super::{Member, Plan, PlannedSet, innermost};
 use crate::act::facts::Facts;
 use crate::act::ground::{Base, Place};
@@ -37,12 +37,16 @@ pub struct Maker {
     plan: Plan,
     /// What neither stays for others nor goes.
     own: Own,
+    /// Folders that an earlier run has kept for others that went as one.
+    whole: Paths,
     /// What waits until all sets are known.
     waiting: Vec<Files>,
     /// Without links; None: it can't be looked at any more.
     folders: HashMap<Vec<u8>, Option<Vec<u8>>>,
     sharing: Sharing,
     devices: HashMap<u64, u16>,
+    /// Rules with a pattern, and whether it has matched anything.
+    patterns: BTreeMap<String, bool>,
     /// What was listed and is not in the plan, with the reason.
     left_out: Vec<(Vec<u8>, Why)>,
 }
@@ -51,15 +55,32 @@ impl Maker {
     /// For files below these. A file that was given stands for itself, in its folder.
     pub fn new(roots: &[Root], keep: Keep, grain: Grain) -> Maker {
         let bases = bases(roots);
-        let (waiting, folders, sharing, devices, left_out) = Default::default();
+        let (waiting, folders, sharing, devices, patterns, left_out) = Default::default();
         let plan = Plan { bases, sets: Vec::new() };
-        let own = Own::default();
-        Maker { keep, grain, plan, own, waiting, folders, sharing, devices, left_out }
+        let (own, whole) = Default::default();
+        Maker {
+            keep,
+            grain,
+            plan,
+            own,
+            whole,
+            waiting,
+            folders,
+            sharing,
+            devices,
+            patterns,
+            left_out,
+        }
     }
 
     /// These neither stay for others nor go.
     pub fn sparing(self, own: Own) -> Maker {
         Maker { own, ..self }
+    }
+
+    /// If folders go as one, nothing in these goes by itself.
+    pub fn keeping(self, whole: impl IntoIterator<Item = Vec<u8>>) -> Maker {
+        Maker { whole: Paths::of(whole), ..self }
     }
 
     /// One more set, as it is listed.
@@ -77,6 +98,11 @@ impl Maker {
                         candidate.reference |= one.1.reference;
                     }
                 }
+            }
+        }
+        for (_, candidate) in &found {
+            for (text, is) in self.keep.rules.iter().filter_map(|rule| rule.pattern(candidate)) {
+                *self.patterns.entry(text).or_default() |= is;
             }
         }
         match self.grain {
@@ -97,10 +123,16 @@ impl Maker {
         }
     }
 
+    /// Rules of `--keep` that hold for none of the files: perhaps somebody has mistyped them.
+    pub fn idle_rules(&self) -> impl Iterator<Item = &String> {
+        self.patterns.iter().filter(|(_, is)| !**is).map(|(text, _)| text)
+    }
+
     /// The plan, and what is not in it.
     pub fn finish(mut self) -> (Plan, Vec<(Vec<u8>, Why)>) {
         let mut waiting = std::mem::take(&mut self.waiting);
-        self.plan.sets.extend(trees::plan(&mut waiting, &self.plan.bases, &self.keep));
+        let whole = std::mem::take(&mut self.whole);
+        self.plan.sets.extend(trees::plan(&mut waiting, &self.plan.bases, &self.keep, whole));
         waiting.into_iter().for_each(|found| self.decide(found));
         (self.plan, self.left_out)
     }
@@ -153,6 +185,9 @@ impl Maker {
         if self.own.has(stat.st_dev, stat.st_ino) {
             return Err(Why::Own);
         }
+        if let Some(why) = self.own.meets(&whole) {
+            return Err(why);
+        }
         let is_other = other.is_some_and(|other| !Facts::new(other).is_file(&Facts::new(&stat)));
         if stat.st_size.cast_unsigned() != size || is_other {
             return Err(Why::Changed);
@@ -184,18 +219,20 @@ pub fn bases(roots: &[Root]) -> Vec<(Base, bool)> {
     let mut bases: Vec<(Base, bool)> = Vec::new();
     for root in roots {
         // What is not there has nothing in it.
-        let Ok(whole) = base_of(&root.path) else { continue };
+        let Ok((whole, is_folder)) = base_of(&root.path) else { continue };
+        // Of a file that was given nothing follows for what lies beside it: it is marked itself.
+        let is_reference = root.reference && is_folder;
         match bases.iter_mut().find(|(base, _)| base.path == whole.path) {
-            // Two files of one folder, of which one is a reference: the other names decide.
-            Some((_, reference)) => *reference &= root.reference,
-            None => bases.push((whole, root.reference)),
+            Some((_, reference)) => *reference |= is_reference,
+            None => bases.push((whole, is_reference)),
         }
     }
     bases
 }
 
-/// Without links. Of a file, its folder.
-fn base_of(path: &Path) -> io::Result<Base> {
+/// Without links, and whether it is that folder. Of a file, its folder.
+fn base_of(path: &Path) -> io::Result<(Base, bool)> {
+    let is_folder = std::fs::metadata(path)?.is_dir();
     let found = std::fs::symlink_metadata(path)?;
     let whole = if found.is_file() {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -205,5 +242,5 @@ fn base_of(path: &Path) -> io::Result<Base> {
     };
     let whole =
         if whole.is_file() { whole.parent().unwrap_or(Path::new("/")).into() } else { whole };
-    Base::of(whole.into_os_string().into_vec())
+    Ok((Base::of(whole.into_os_string().into_vec())?, is_folder))
 }

@@ -117,6 +117,16 @@ pub(super) fn is_protected(candidate: &Candidate, keep: &Keep) -> bool {
 }
 
 impl Rule {
+    /// Of one that has a pattern: as it is said, and whether a file matches it.
+    pub(super) fn pattern(&self, candidate: &Candidate) -> Option<(String, bool)> {
+        let (word, glob) = match self {
+            Rule::Path(glob) => ("path", glob),
+            Rule::Name(glob) => ("name", glob),
+            _ => return None,
+        };
+        Some((format!("{word}:{}", glob.glob().glob()), self.key(candidate).0 == 0))
+    }
+
     /// The least one is preferred.
     fn key(&self, candidate: &Candidate) -> (i128, Reverse<i128>) {
         let nanoseconds = || {

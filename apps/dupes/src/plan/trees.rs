@@ -43,8 +43,15 @@ struct Folder {
     stays: bool,
 }
 
-/// Sets of folders. What they decide of single files is taken out of `sets`, or marked to stay.
-pub(super) fn plan(sets: &mut [Files], bases: &[(Base, bool)], keep: &Keep) -> Vec<PlannedSet> {
+/// Sets of folders. What they decide of single files is taken out of `sets`, or marked to stay. What is in one of
+/// `whole` does not go by itself: that has stayed for a folder that went, and a run that is made once more takes
+/// nothing from it.
+pub(super) fn plan(
+    sets: &mut [Files],
+    bases: &[(Base, bool)],
+    keep: &Keep,
+    whole: Paths,
+) -> Vec<PlannedSet> {
     let folders = Listing::new(sets, bases, keep).folders();
     let mut by_sign: HashMap<Digest, Vec<&Folder>> = HashMap::new();
     for folder in &folders {
@@ -61,16 +68,18 @@ pub(super) fn plan(sets: &mut [Files], bases: &[(Base, bool)], keep: &Keep) -> V
         keep,
         folders: &folders,
         stay: Paths::default(),
+        whole,
         go: Paths::default(),
     };
     let planned = groups.into_iter().filter_map(|all| decided.next(all)).collect();
-    let Decided { stay, go, .. } = decided;
+    let Decided { stay, whole, go, .. } = decided;
     for set in sets.iter_mut() {
         for (member, candidate) in set.iter_mut() {
             let left = candidate.paths.iter().map(|path| !go.has(path)).collect::<Vec<_>>();
             keep_those(&mut member.names, &left);
             keep_those(&mut candidate.paths, &left);
-            candidate.reference |= candidate.paths.iter().any(|path| stay.has(path));
+            candidate.reference |=
+                candidate.paths.iter().any(|path| stay.has(path) || whole.has(path));
         }
         set.retain(|(member, _)| !member.names.is_empty());
     }
@@ -89,6 +98,8 @@ struct Decided<'s> {
     keep: &'s Keep,
     folders: &'s [Folder],
     stay: Paths,
+    /// In the runs before.
+    whole: Paths,
     go: Paths,
 }
 
@@ -99,7 +110,7 @@ impl Decided<'_> {
         let candidate = |folder: &&Folder| {
             let (root, _) = innermost(self.bases, &folder.path)?;
             let (paths, reference) =
-                (vec![folder.path.clone()], folder.stays || self.stay.has(&folder.path));
+                (vec![folder.path.clone()], folder.stays || self.is_in_one_that_stays(folder));
             Some(Candidate { paths, root, mtime: folder.newest, reference })
         };
         let candidates: Vec<Candidate> = all.iter().map(candidate).collect::<Option<_>>()?;
@@ -122,6 +133,12 @@ impl Decided<'_> {
         self.stay.0.extend(keepers.iter().map(|folder| folder.path.clone()));
         self.go.0.extend(victims.iter().map(|folder| folder.path.clone()));
         Some(set)
+    }
+
+    /// One that has stayed before may go for another one that stays: with all that is in it.
+    fn is_in_one_that_stays(&self, folder: &Folder) -> bool {
+        let above = folder.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        self.stay.has(&folder.path) || self.whole.has(&folder.path[..above.max(1)])
     }
 
     fn member(&self, folder: &Folder) -> Option<Member> {
@@ -155,10 +172,15 @@ impl Decided<'_> {
 }
 
 /// Folders, for all that lies in them.
-#[derive(Default)]
-struct Paths(HashSet<Vec<u8>>);
+#[derive(Debug, Default)]
+pub(super) struct Paths(HashSet<Vec<u8>>);
 
 impl Paths {
+    /// In full, without links.
+    pub(super) fn of(all: impl IntoIterator<Item = Vec<u8>>) -> Paths {
+        Paths(all.into_iter().collect())
+    }
+
     /// Whether a path is one of them, or lies in one.
     fn has(&self, path: &[u8]) -> bool {
         !self.0.is_empty() && ways_to(path).any(|way| self.0.contains(way))

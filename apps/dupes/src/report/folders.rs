@@ -9,25 +9,16 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use super::Paths;
-use super::contents::{Contents, Row, Ways};
-use crate::alike::{Alike, Facts, Likeness, PartialPair, Sample, Trees, find};
+use super::gather::{Gathered, each_file};
+use crate::alike::{Alike, Likeness, PartialPair, Sample, find};
 use crate::count::Count;
 use crate::escape::escaped;
 use crate::output::{OFFLINE, json_path};
 use crate::size::Size;
-use crate::store::roots::{AWAY, Presence, Root};
+use crate::store::roots::Root;
 use crate::store::{Error, Store};
 
-/// A folder that was not listed whole, or of which something is recorded nowhere, is not fully known.
-/// Whatever lies in another one has a higher number.
-const FOLDERS: &str =
-    "SELECT id, parent, name, error IS NULL AND left_out = 0 AND device IS NOT NULL, device, root, error
-    FROM folders WHERE removed IS NULL ORDER BY id";
-
-const FILES: &str =
-    "SELECT folder, name, size, mtime, blocks, hash, sample, device, inode, ctime, links
-    FROM files WHERE removed IS NULL ORDER BY folder, name";
-/// In the same order.
+/// In the order of the files that were gathered.
 const NAMES: &str = "SELECT folder, name FROM files WHERE removed IS NULL ORDER BY folder, name";
 
 /// What was found, with the names of what is told.
@@ -49,92 +40,6 @@ pub fn folders(store: &Store, likeness: &Likeness) -> Result<Report, Error> {
     let _moment = store.moment()?;
     let roots = store.roots()?;
     store.wrap(look(store.connection(), roots, likeness))
-}
-
-/// What is below all roots.
-#[derive(Default)]
-struct Gathered {
-    trees: Trees,
-    /// Of folders, by those of the database.
-    numbers: HashMap<i64, u32>,
-    /// And the other way round.
-    ids: Vec<i64>,
-    /// Of each: its device, and its root.
-    places: Vec<(Option<i64>, i64)>,
-    /// Which files of the database are none of these, in its order: other ways to one that is.
-    further: Vec<u32>,
-}
-
-impl Gathered {
-    fn new(connection: &Connection, roots: &[Root]) -> rusqlite::Result<Gathered> {
-        let mut gathered = Gathered::default();
-        gathered.add_folders(connection, roots)?;
-        gathered.add_files(connection, roots)?;
-        Ok(gathered)
-    }
-
-    fn add_folders(&mut self, connection: &Connection, roots: &[Root]) -> rusqlite::Result<()> {
-        let offline = roots.iter().filter(|root| root.presence() == Presence::Offline);
-        let offline: HashSet<i64> = offline.map(|root| root.id).collect();
-        let mut statement = connection.prepare(FOLDERS)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
-            let above = parent.map(|parent| self.numbers.get(&parent).copied());
-            if above == Some(None) {
-                continue; // what hangs in the air is for `verify`
-            }
-            let (name, is_known, root) = (row.get_ref(2)?.as_blob()?, row.get(3)?, row.get(5)?);
-            let is_away = row.get::<_, Option<i32>>(6)? == Some(AWAY);
-            let number = match above.flatten() {
-                None if offline.contains(&root) => self.trees.add_offline_root(name, is_known),
-                // What was mounted there is a tree of its own, and what it lay in is not all there.
-                Some(above) if is_away && self.trees.is_online(above) => {
-                    self.trees.doubt(above);
-                    self.trees.add_offline_root(name, is_known)
-                }
-                above => self.trees.add_folder(above, name, is_known),
-            };
-            self.numbers.insert(id, number);
-            self.ids.push(id);
-            self.places.push((row.get(4)?, root));
-        }
-        Ok(())
-    }
-
-    fn add_files(&mut self, connection: &Connection, roots: &[Root]) -> rusqlite::Result<()> {
-        let (mut contents, mut ways) = (Contents::new(connection)?, Ways::default());
-        let of_another_time = roots.iter().filter(|root| !root.has_its_numbers());
-        let of_another_time: HashSet<i64> = of_another_time.map(|root| root.id).collect();
-        let mut files = 0;
-        let Gathered { trees, numbers, places, further, .. } = self;
-        each_file(connection, FILES, numbers, |folder, name, row| {
-            let (device, root) = places[folder as usize];
-            let device = row.get::<_, Option<i64>>(7)?.or(device);
-            let inode = (of_another_time.get(&root).copied(), device, row.get(8)?);
-            let links = row.get::<_, u16>(10)?;
-            let (size, mtime) = (row.get::<_, i64>(2)?.cast_unsigned(), row.get(3)?);
-            let is_further = roots.len() > 1
-                && contents.is_shared(size)
-                && ways.is_further(root, inode, (mtime, row.get(9)?), links);
-            if is_further {
-                trees.doubt(folder);
-                further.push(files);
-            } else {
-                let (hash, sample) = (row.get_ref(5)?.as_blob_or_null()?, row.get(6)?);
-                let number = files - further.len() as u32;
-                let content = contents.of(number, &Row { size, hash, sample, inode });
-                // What has further names does not come free by itself.
-                let blocks = if links > 1 { 0 } else { row.get::<_, i64>(4)?.cast_unsigned() };
-                let on_disk = blocks * 512;
-                trees.add_file(folder, name, Facts { size, mtime, on_disk, content });
-            }
-            files += 1;
-            Ok(true)
-        })?;
-        contents.settle().into_iter().for_each(|(file, content)| trees.know(file, content));
-        Ok(())
-    }
 }
 
 fn look(
@@ -170,25 +75,6 @@ fn look(
         Ok(report.files.len() < told.len())
     })?;
     Ok(report)
-}
-
-/// Of folders that are known, in the order that gives them their numbers, for as long as it says true.
-fn each_file(
-    connection: &Connection,
-    sql: &str,
-    numbers: &HashMap<i64, u32>,
-    mut f: impl FnMut(u32, &[u8], &rusqlite::Row<'_>) -> rusqlite::Result<bool>,
-) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        if let Some(folder) = numbers.get(&row.get(0)?)
-            && !f(*folder, row.get_ref(1)?.as_blob()?, row)?
-        {
-            break;
-        }
-    }
-    Ok(())
 }
 
 impl Report {
@@ -254,6 +140,11 @@ impl Report {
             "partial": self.alike.partial.iter().map(|pair| self.pair(pair)).collect::<Vec<_>>(),
             "contained": contained.collect::<Vec<_>>(),
             "complete": self.alike.is_complete,
+            "totals": {
+                "exact": self.alike.exact.len(),
+                "partial": self.alike.partial.len(),
+                "contained": self.alike.contained.len(),
+            },
         })
     }
 
@@ -345,6 +236,11 @@ impl Report {
             let _ =
                 writeln!(text, "held: {files} of the first, all in the second, {free} reclaimable");
             let _ = writeln!(text, "{}\n{}\n", shown(held.folder), shown(held.within));
+        }
+        if !self.alike.exact.is_empty() {
+            text.push_str(
+                "of equal folders the first in path order stays, and the others are reclaimable\n",
+            );
         }
         if !self.offline.is_empty() {
             let _ = writeln!(text, "{OFFLINE}");

@@ -243,7 +243,7 @@ mod tests {
         let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
         let connection = store.connection();
         for (root, path) in [(1, "/tmp"), (2, "/"), (3, "/nowhere")] {
-            let sql = "INSERT INTO roots VALUES (?1, CAST(?2 AS BLOB), '[]', 0, NULL, NULL)";
+            let sql = "INSERT INTO roots (id, path, words, added, device, inode) VALUES (?1, CAST(?2 AS BLOB), '[]', 0, NULL, NULL)";
             connection.execute(sql, (root, path)).unwrap();
             let sql = "INSERT INTO folders VALUES (?1, ?1, NULL, x'', 1, 0, NULL, NULL)";
             connection.execute(sql, [root]).unwrap();

@@ -1,13 +1,15 @@
 //! Paths that were registered: what a scan is of.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::identity::{Ground, Identity};
 use super::{Error, Store, now};
 
 /// A registered root.
@@ -21,8 +23,9 @@ pub struct Root {
     pub words: Vec<String>,
     /// When it was registered, in s.
     pub added: i64,
-    /// Device and inode of its folder, when it was last scanned.
-    pub identity: Option<(u64, u64)>,
+    /// Its folder, when it was last scanned.
+    pub identity: Option<Identity>,
+    offline: Option<String>,
 }
 
 /// The error of a folder on which something was mounted that is not there: no such device.
@@ -31,8 +34,8 @@ pub const AWAY: i32 = 19;
 /// Where something was mounted below roots, by the numbers of folders.
 #[derive(Debug, Default)]
 pub struct Mounts {
-    /// On these.
-    pub here: HashSet<i64>,
+    /// On these, each with what it was.
+    pub here: HashMap<i64, Option<Identity>>,
     /// On these, or somewhere below.
     pub below: HashSet<i64>,
 }
@@ -62,79 +65,68 @@ pub enum Presence {
     Offline,
 }
 
-const COLUMNS: &str = "id, path, words, added, device, inode";
+const COLUMNS: &str = "id, path, words, added, device, inode, file_system, born";
 
 impl Root {
     fn read(row: &Row<'_>) -> rusqlite::Result<Root> {
         let path = row.get_ref(1)?.as_blob()?;
         let words = row.get_ref(2)?.as_str()?;
-        let number =
-            |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
         Ok(Root {
             id: row.get(0)?,
             path: OsStr::from_bytes(path).into(),
             words: serde_json::from_str(words).unwrap_or_default(),
             added: row.get(3)?,
-            identity: number(4)?.zip(number(5)?),
+            identity: Identity::read(row, 4)?,
+            offline: None,
         })
     }
 
-    /// As it is now.
+    /// Whether it could be looked at when the database was asked for it.
     pub fn presence(&self) -> Presence {
-        self.why_offline().map_or(Presence::Online, |_| Presence::Offline)
+        if self.offline.is_some() { Presence::Offline } else { Presence::Online }
     }
 
     /// Why it can't be looked at, for people; None: it can.
-    pub fn why_offline(&self) -> Option<String> {
-        let found = match std::fs::metadata(&self.path) {
-            Ok(found) => found,
-            Err(error) => return Some(error.to_string()),
-        };
-        if !found.is_dir() {
-            return Some("it is no folder any more".into());
-        }
-        let is_empty = || std::fs::read_dir(&self.path).is_ok_and(|mut all| all.next().is_none());
-        match Ground::of(self.identity, (found.dev(), found.ino())) {
-            Ground::Same => None,
-            Ground::Replaced if !is_empty() => None,
-            Ground::Replaced => {
-                Some("an empty folder is in its place: is its disk mounted?".into())
-            }
-            Ground::Another => Some(
-                "another folder, on another disk, is in its place: is its disk mounted?".into(),
-            ),
-        }
+    pub fn why_offline(&self) -> Option<&str> {
+        self.offline.as_deref()
     }
 
     /// Whether it is on the device that it was on when it was last scanned: numbers of inodes are those of
     /// other roots there, too. A number of a device may be that of another one by now.
     pub fn has_its_numbers(&self) -> bool {
         let now = std::fs::metadata(&self.path).ok().map(|found| found.dev());
-        self.presence() == Presence::Online && now == self.identity.map(|(device, _)| device)
+        self.presence() == Presence::Online && now == self.identity.map(|known| known.device)
     }
-}
 
-/// What is found at the path of a root, beside what was when it was scanned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ground {
-    /// That folder, or there was none before.
-    Same,
-    /// Another folder on the same device, or the same one on a device that has another number by now. If it is
-    /// empty, it is only where that was.
-    Replaced,
-    /// Another folder on another device: where something was mounted, or something else that is.
-    Another,
-}
-
-impl Ground {
-    /// By device and inode.
-    pub fn of(known: Option<(u64, u64)>, now: (u64, u64)) -> Ground {
-        match known {
-            None => Ground::Same,
-            Some(known) if known == now => Ground::Same,
-            Some((device, inode)) if device == now.0 || inode == now.1 => Ground::Replaced,
-            Some(_) => Ground::Another,
-        }
+    /// As it is now; `names` are those that were in it.
+    fn looked_at(
+        self,
+        names: impl FnOnce() -> rusqlite::Result<Vec<Vec<u8>>>,
+    ) -> rusqlite::Result<Root> {
+        let offline = match Identity::of(self.path.as_os_str().as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Some("it is no folder any more".into())
+            }
+            Err(error) => Some(error.to_string()),
+            Ok(now) => {
+                let path = self.path.as_os_str().as_bytes();
+                match Ground::of(self.identity, now) {
+                    Ground::Same => None,
+                    Ground::Replaced => {
+                        let is_away =
+                            Ground::Replaced.is_only_the_place(path, &mut names()?.into_iter());
+                        is_away.then(|| {
+                            "another folder, with nothing of it, is in its place: is its disk mounted?".into()
+                        })
+                    }
+                    Ground::Another => Some(
+                        "another folder, on another disk, is in its place: is its disk mounted?"
+                            .into(),
+                    ),
+                }
+            }
+        };
+        Ok(Root { offline, ..self })
     }
 }
 
@@ -144,7 +136,8 @@ impl Store {
         let sql = format!("SELECT {COLUMNS} FROM roots ORDER BY path");
         let all = || {
             let mut statement = self.connection().prepare(&sql)?;
-            statement.query_map([], Root::read)?.collect()
+            let all: Vec<Root> = statement.query_map([], Root::read)?.collect::<Result<_, _>>()?;
+            all.into_iter().map(|root| self.looked_at(root)).collect()
         };
         self.wrap(all())
     }
@@ -153,7 +146,23 @@ impl Store {
     pub fn root(&self, path: &Path) -> Result<Option<Root>, Error> {
         let sql = format!("SELECT {COLUMNS} FROM roots WHERE path = ?1");
         let bytes = path.as_os_str().as_bytes();
-        self.wrap(self.connection().query_row(&sql, [bytes], Root::read).optional())
+        let found = || {
+            let found = self.connection().query_row(&sql, [bytes], Root::read).optional()?;
+            found.map(|root| self.looked_at(root)).transpose()
+        };
+        self.wrap(found())
+    }
+
+    fn looked_at(&self, root: Root) -> rusqlite::Result<Root> {
+        let id = root.id;
+        root.looked_at(|| {
+            let names =
+                "WITH top (id) AS (SELECT id FROM folders WHERE root = ?1 AND parent IS NULL)
+                SELECT name FROM folders WHERE parent IN top AND removed IS NULL UNION ALL
+                SELECT name FROM files WHERE folder IN top AND removed IS NULL";
+            let mut statement = self.connection().prepare(names)?;
+            statement.query_map([id], |row| row.get(0))?.collect()
+        })
     }
 
     /// A new one; its path must be absolute and without links.
@@ -185,19 +194,23 @@ impl Store {
         self.wrap(remove())
     }
 
-    /// Whatever is at its path from now on is that root; and what was mounted below and is not there any more is
-    /// not waited for.
+    /// Whatever is at its path from now on is that root, and whatever is mounted below it; what was mounted there
+    /// and is not there any more is not waited for.
     pub fn take_as_it_is(&self, id: i64) -> Result<(), Error> {
         let take = || {
             let connection = self.connection();
             let transaction = connection.unchecked_transaction()?;
             connection
-                .execute("UPDATE roots SET device = NULL, inode = NULL WHERE id = ?1", [id])?;
+                .execute("UPDATE roots SET device = NULL, inode = NULL, file_system = NULL, born = NULL WHERE id = ?1", [id])?;
             let mounts = "WITH RECURSIVE away (id) AS (
                 SELECT id FROM folders WHERE root = ?1 AND error = ?2 UNION
                 SELECT folders.id FROM folders JOIN away ON parent = away.id)
                 DELETE FROM mounts WHERE folder IN away";
             connection.execute(mounts, [id, i64::from(AWAY)])?;
+            let others =
+                "UPDATE mounts SET device = NULL, inode = NULL, file_system = NULL, born = NULL
+                WHERE folder IN (SELECT id FROM folders WHERE root = ?1)";
+            connection.execute(others, [id])?;
             transaction.commit()
         };
         self.wrap(take())
@@ -211,7 +224,13 @@ impl Store {
             let mut statement = self.connection().prepare(sql)?;
             statement.query_map([], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<_>>()
         };
-        let mounts = || Ok(Mounts { here: ids("SELECT folder FROM mounts")?, below: ids(above)? });
+        let here = || {
+            let all = "SELECT folder, device, inode, file_system, born FROM mounts";
+            let mut statement = self.connection().prepare(all)?;
+            let pair = |row: &Row<'_>| Ok((row.get(0)?, Identity::read(row, 1)?));
+            statement.query_map([], pair)?.collect::<rusqlite::Result<_>>()
+        };
+        let mounts = || Ok(Mounts { here: here()?, below: ids(above)? });
         self.wrap(mounts())
     }
 
@@ -264,28 +283,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_folder_on_another_device_is_not_the_root() {
-        let known = Some((8, 300));
-        assert_eq!(Ground::of(None, (8, 300)), Ground::Same);
-        assert_eq!(Ground::of(known, (8, 300)), Ground::Same);
-        assert_eq!(Ground::of(known, (8, 301)), Ground::Replaced);
-        assert_eq!(Ground::of(known, (9, 300)), Ground::Replaced, "a device with another number");
-        assert_eq!(Ground::of(known, (9, 301)), Ground::Another);
-    }
-
-    #[test]
     fn mounts_are_known_with_all_above_them_until_they_are_given_up() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
-        let rows = "INSERT INTO roots VALUES (1, x'2f', '[]', 0, 7, 8);
+        let rows = "INSERT INTO roots (id, path, words, added, device, inode) VALUES (1, x'2f', '[]', 0, 7, 8);
             INSERT INTO folders VALUES (1, 1, NULL, x'', 1, 0, NULL, NULL), (2, 1, 1, x'61', 1, 0, 19, NULL),
                 (3, 1, 2, x'62', 2, 0, NULL, NULL), (4, 1, 1, x'63', 3, 0, NULL, NULL), (5, 1, 4, x'64', 3, 0, NULL, NULL);
-            INSERT INTO mounts VALUES (3), (4)";
+            INSERT INTO mounts (folder) VALUES (3), (4)";
         store.connection().execute_batch(rows).unwrap();
         let mounts = store.mounts().unwrap();
-        assert_eq!((mounts.here, mounts.below), ([3, 4].into(), [1, 2, 3, 4].into()));
+        assert_eq!(mounts.here, [(3, None), (4, None)].into());
+        assert_eq!(mounts.below, [1, 2, 3, 4].into());
         store.take_as_it_is(1).unwrap();
-        assert_eq!(store.mounts().unwrap().here, [4].into(), "one is there");
+        assert_eq!(store.mounts().unwrap().here, [(4, None)].into(), "one is there");
         assert_eq!(store.roots().unwrap()[0].identity, None);
     }
 }

@@ -76,12 +76,18 @@ CREATE TABLE scans (
 const VERSION_2: &str = "DROP INDEX IF EXISTS files_by_content;";
 
 /// Folders that lay on another file system than what they lie in, when they were last looked into: what was
-/// mounted there may be away.
+/// mounted there may be away. And of those, and of roots, by what they are known again.
 const VERSION_3: &str = "
+ALTER TABLE roots ADD COLUMN file_system INTEGER;
+ALTER TABLE roots ADD COLUMN born INTEGER;
 CREATE TABLE mounts (
-    folder INTEGER PRIMARY KEY REFERENCES folders
+    folder INTEGER PRIMARY KEY REFERENCES folders,
+    device INTEGER,
+    inode INTEGER,
+    file_system INTEGER,
+    born INTEGER
 ) STRICT;
-INSERT INTO mounts SELECT folders.id FROM folders JOIN folders AS above ON above.id = folders.parent
+INSERT INTO mounts (folder) SELECT folders.id FROM folders JOIN folders AS above ON above.id = folders.parent
     WHERE folders.device <> above.device;
 ";
 
@@ -140,7 +146,8 @@ mod tests {
     /// All rows of all tables, as text.
     fn rows(connection: &Connection) -> Vec<String> {
         let mut all = Vec::new();
-        for table in ["settings", "roots", "folders", "files", "scans"] {
+        let roots = "(SELECT id, path, words, added, device, inode FROM roots)";
+        for table in ["settings", roots, "folders", "files", "scans"] {
             let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
             let columns = statement.column_count();
             let mut rows = statement.query([]).unwrap();

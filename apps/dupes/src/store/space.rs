@@ -178,7 +178,7 @@ mod tests {
     fn store(rows: &str) -> (tempfile::TempDir, Store) {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
-        let folders = "INSERT INTO roots VALUES (1, x'2f', '[]', 0, NULL, NULL);
+        let folders = "INSERT INTO roots (id, path, words, added, device, inode) VALUES (1, x'2f', '[]', 0, NULL, NULL);
             INSERT INTO folders VALUES (3, 1, NULL, x'', 7, 0, NULL, NULL),
                 (5, 1, 3, x'61', 7, 0, NULL, NULL), (9, 1, 5, x'62', 7, 0, NULL, NULL),
                 (10, 1, 3, x'63', 7, 0, NULL, 1);";
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_root_that_is_offline_shares_no_file_with_others() {
         let (_dir, store) = store(
-            "INSERT INTO roots VALUES (2, x'2f00', '[]', 0, NULL, NULL);
+            "INSERT INTO roots (id, path, words, added, device, inode) VALUES (2, x'2f00', '[]', 0, NULL, NULL);
             INSERT INTO folders VALUES (11, 2, NULL, x'', 7, 0, NULL, NULL);
             INSERT INTO files VALUES (5, x'61', NULL, 1, 10, 8, 2, 1, 1, 0, NULL, NULL, NULL, NULL),
             (11, x'61', NULL, 1, 10, 8, 2, 1, 1, 0, NULL, NULL, NULL, NULL),

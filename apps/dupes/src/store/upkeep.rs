@@ -215,7 +215,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
         store.use_algorithm(None).unwrap();
-        let rows = "INSERT INTO roots VALUES (1, x'2f', '[]', 0, NULL, NULL);
+        let rows = "INSERT INTO roots (id, path, words, added, device, inode) VALUES (1, x'2f', '[]', 0, NULL, NULL);
             INSERT INTO folders VALUES (1, 1, NULL, x'', 1, 0, NULL, NULL), (2, 1, 1, x'61', 1, 0, NULL, NULL);
             INSERT INTO files VALUES (2, x'62', NULL, 1, 1, 1, 1, 1, 1, 0, NULL, zeroblob(32), NULL, NULL)";
         store.connection().execute_batch(rows).unwrap();

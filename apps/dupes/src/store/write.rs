@@ -10,6 +10,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use tidegate::{BuildError, Pool, Shutdown};
 
 use super::connect;
+use super::identity::Identity;
 use super::roots::AWAY;
 use super::rows::{FileRow, FolderRow};
 use crate::digest::Digest;
@@ -41,14 +42,14 @@ pub enum Record {
         /// Without what comes before.
         name: Box<[u8]>,
     },
-    /// A root is the folder with this device and inode.
-    Root(i64, (u64, u64)),
+    /// A root is this folder.
+    Root(i64, Identity),
     /// A folder was looked into.
     Listed(i64, FolderRow),
     /// A folder that was on the first device is on the second one now; its files that are recorded were not.
     OtherDevice(i64, u64, u64),
-    /// Whether something is mounted on a folder.
-    Mount(i64, bool),
+    /// What is mounted on a folder; None: nothing is.
+    Mount(i64, Option<Identity>),
     /// What was mounted on a folder, or below, is not there: and neither is the folder.
     Away(i64),
     /// A file is there: new, or another one than it was.
@@ -236,10 +237,11 @@ struct Statements<'a> {
 const FOLDER: &str =
     "INSERT INTO folders (id, root, parent, name, left_out) VALUES (?1, ?2, ?3, ?4, 0)
     ON CONFLICT (id) DO UPDATE SET removed = NULL";
-const ROOT: &str = "UPDATE roots SET device = ?2, inode = ?3 WHERE id = ?1";
+const ROOT: &str =
+    "UPDATE roots SET device = ?2, inode = ?3, file_system = ?4, born = ?5 WHERE id = ?1";
 const FILES_WERE_ON: &str = "UPDATE files SET device = ?2 WHERE folder = ?1 AND device IS NULL";
 const FOLDER_IS_ON: &str = "UPDATE folders SET device = ?2 WHERE id = ?1";
-const MOUNT: &str = "INSERT OR IGNORE INTO mounts VALUES (?1)";
+const MOUNT: &str = "INSERT OR REPLACE INTO mounts VALUES (?1, ?2, ?3, ?4, ?5)";
 const NO_MOUNT: &str = "DELETE FROM mounts WHERE folder = ?1";
 const IS_AWAY: &str = "UPDATE folders SET error = ?2 WHERE id = ?1";
 const LISTED: &str = "UPDATE folders SET device = ?2, left_out = ?3, error = ?4 WHERE id = ?1";
@@ -282,14 +284,13 @@ impl<'a> Statements<'a> {
             Record::Folder { id, root, parent, name } => {
                 self.folder.execute(params![id, root, parent, name])?;
             }
-            Record::Root(id, (device, inode)) => {
-                self.rarely(ROOT, params![id, device.cast_signed(), inode.cast_signed()])?;
-            }
+            Record::Root(id, identity) => self.is_now(ROOT, *id, identity)?,
             Record::OtherDevice(id, was, is) => {
                 self.rarely(FILES_WERE_ON, params![id, was.cast_signed()])?;
                 self.rarely(FOLDER_IS_ON, params![id, is.cast_signed()])?;
             }
-            Record::Mount(id, is) => self.rarely(if *is { MOUNT } else { NO_MOUNT }, [id])?,
+            Record::Mount(id, None) => self.rarely(NO_MOUNT, [id])?,
+            Record::Mount(id, Some(identity)) => self.is_now(MOUNT, *id, identity)?,
             Record::Away(id) => self.rarely(IS_AWAY, params![id, AWAY])?,
             Record::Listed(id, row) => {
                 let device = row.device.map(u64::cast_signed);
@@ -322,6 +323,11 @@ impl<'a> Statements<'a> {
             }
         }
         Ok(())
+    }
+
+    fn is_now(&self, sql: &str, id: i64, identity: &Identity) -> rusqlite::Result<()> {
+        let [device, inode, file_system, born] = identity.columns();
+        self.rarely(sql, params![id, device, inode, file_system, born])
     }
 
     fn rarely(&self, sql: &str, params: impl rusqlite::Params) -> rusqlite::Result<()> {

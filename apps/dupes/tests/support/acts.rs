@@ -130,7 +130,10 @@ impl Acts {
     pub(crate) fn apply(&self, words: &[&str]) -> (i32, String) {
         let mut all = vec!["apply"];
         all.extend(words);
-        all.extend(["--execute", "--quarantine", "aside"]);
+        all.push("--execute");
+        if words[0] == "remove" {
+            all.extend(["--quarantine", "aside"]);
+        }
         let output = self.run(&all);
         let said = [output.stdout, output.stderr].concat();
         (output.status.code().unwrap(), String::from_utf8(said).unwrap())

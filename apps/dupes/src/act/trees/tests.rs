@@ -69,6 +69,7 @@ impl Scene {
             to: None,
             quarantine: None,
             put_back: HashMap::new(),
+            gone: HashSet::new(),
             allow: HashSet::new(),
             threads: NonZeroUsize::MIN,
         };

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::{refused, say, stop_on_signals};
 use super::telling::{self, tell_ends};
-use super::{for_good, interrupted, locked, story, worse, writable};
+use super::{for_good, interrupted, is_known, locked, story, told_once, worse, writable};
 use crate::act;
 use crate::act::deed::{Action, Deed, Stage};
 use crate::act::held::Held;
@@ -38,6 +38,9 @@ pub(in crate::commands) fn undo(
             let is_done = |story: &Story| story.count(Stage::is_aside) > 0;
             let last = shelf.stories()?.into_iter().rev().find(is_done);
             let last = last.ok_or("there is nothing to undo: dupes log lists what was done")?;
+            if style == Style::Text {
+                say(&format!("dupes: takes back the last run, {}: {}", last.id, last.action));
+            }
             (shelf, lock, last)
         }
     };
@@ -72,7 +75,8 @@ pub(in crate::commands) fn recover(
     let stop = stop_on_signals()?;
     let (shelf, _lock) = locked(folder, "recover")?;
     let (stories, unreadable) = shelf.all()?;
-    let open: Vec<Story> = stories.into_iter().filter(Story::is_open).collect();
+    let open: Vec<Story> =
+        stories.into_iter().filter(|story| story.is_open() || story.is_cut_off()).collect();
     let mut exit = Exit::Complete;
     for one in &unreadable {
         say(&format!("dupes: {}", one.why));
@@ -82,6 +86,10 @@ pub(in crate::commands) fn recover(
         say("dupes: nothing was interrupted");
     }
     for cut_off in open {
+        if cut_off.is_cut_off() && way != Way::RollBack {
+            told_once(&shelf, &cut_off)?;
+            continue;
+        }
         // What is being taken back is taken back.
         let way = if cut_off.rolling_back && way == Way::Finish { Way::RollBack } else { way };
         let ends = recover_one(&shelf, &cut_off, way, &stop)
@@ -108,7 +116,9 @@ fn recover_one(
     let mut journal = shelf.resume(&cut_off.id)?;
     // Of an undo or a purge there is nothing more to take back than what was open.
     let all_goes_back = way == Way::RollBack
-        && (cut_off.rolling_back || cut_off.count(|stage| stage == Stage::Intended) > 0);
+        && (cut_off.rolling_back
+            || cut_off.is_cut_off()
+            || cut_off.count(|stage| stage == Stage::Intended) > 0);
     if all_goes_back {
         journal.add(&Line::RollingBack);
         act::durable(&mut journal)?;
@@ -194,6 +204,7 @@ pub(in crate::commands) fn log(
     id: Option<&str>,
     style: Style,
 ) -> Result<Exit, Box<dyn Error>> {
+    is_known(folder)?;
     if !folder.exists() {
         return Ok(telling::log(&[], &[], None, style));
     }

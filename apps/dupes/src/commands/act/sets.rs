@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use super::super::{say, tell_problems, watched};
+use crate::act::ground::Base;
 use crate::act::why::Why;
 use crate::cli::{Source, Subject};
 use crate::escape::escaped;
@@ -14,36 +15,63 @@ use crate::listing::{Set, Totals};
 use crate::options::{Options, Root};
 use crate::output::Printer;
 use crate::own::Own;
-use crate::plan::{Maker, Plan};
+use crate::plan::{self, Maker, Plan};
 use crate::report;
 use crate::scan;
 use crate::split::Splitter;
 use crate::store::Store;
 
-/// With how it ends, if all that follows goes well; or how it has ended.
-type Made = Result<(Plan, Exit), Exit>;
+/// With how many names are not in it that were found, and how it ends if all that follows goes well; or how it has
+/// ended.
+type Made = Result<(Plan, u64, Exit), Exit>;
 
-/// `own`: not for acting on.
-pub(super) fn plan(subject: Subject, own: &Own, live: &Live) -> Result<Made, Box<dyn Error>> {
+/// `own`: not for acting on; nor is what lies below `to`. `whole`: folders that an earlier run has kept.
+pub(super) fn plan(
+    subject: Subject,
+    own: &mut Own,
+    to: Option<&Base>,
+    whole: Vec<Vec<u8>>,
+    live: &Live,
+) -> Result<Made, Box<dyn Error>> {
     let Subject { source, mut options, keep, grain, .. } = subject;
+    if let Source::Find = source {
+        spare(own, to, &plan::bases(&options.roots));
+    }
     options.filter.never = own.ids();
-    let maker = |roots: &[Root]| Maker::new(roots, keep, grain).sparing(own.clone());
-    let made = match source {
+    let maker = |roots: &[Root]| {
+        if let Source::Report(_) = source {
+            spare(own, to, &plan::bases(roots));
+        }
+        Maker::new(roots, keep, grain).sparing(own.clone()).keeping(whole)
+    };
+    let made = match &source {
         Source::Find => found(options, maker, live)?,
         Source::Report(database) => {
-            recorded(&Store::open_to_read(&database)?, &options, maker, live)?
+            recorded(&Store::open_to_read(database)?, &options, maker, live)?
         }
         Source::Plan(_) => unreachable!("a plan needs no plan"),
     };
     Ok(made.map(|(maker, exit)| {
+        for rule in maker.idle_rules() {
+            say(&format!("dupes: --keep {rule}: none of the files that are there twice matches"));
+        }
         let (plan, left_out) = maker.finish();
-        for (path, why) in &left_out {
+        for (path, why) in left_out.iter().filter(|(_, why)| *why != Why::Target) {
             say(&format!("dupes: {}: left as it is: {why}", escaped(path)));
         }
         // What is ours is nobody's copy: to leave it out is no failure.
-        let is_whole = left_out.iter().all(|(_, why)| *why == Why::Own);
-        (plan, if is_whole { exit } else { Exit::Unread })
+        let is_left = |(_, why): &&(_, Why)| !matches!(why, Why::Own | Why::Target);
+        let left = left_out.iter().filter(is_left).count() as u64;
+        (plan, left, if left == 0 { exit } else { Exit::Unread })
     }))
+}
+
+/// What files are moved to is not where they come from: said once.
+pub(super) fn spare(own: &mut Own, to: Option<&Base>, bases: &[(Base, bool)]) {
+    if let Some(to) = to.filter(|to| own.add_target(to, bases)) {
+        let to = escaped(&to.path);
+        say(&format!("dupes: --to {to}: what is there already neither goes nor stays for others"));
+    }
 }
 
 fn found(

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::could_not_write;
 use super::{exit_of, printed, say, worse};
 use crate::act::deed::{Action, Deed, Stage};
-use crate::act::ground::Ground;
+use crate::act::ground::{Ground, Place};
 use crate::act::steps::End;
 use crate::act::why::Why;
 use crate::act::{Outcome, Seen, Sums, Witness};
@@ -122,7 +122,9 @@ impl Teller {
             Style::Json => {
                 let event = json!({
                     "event": "end", "action": action.name(), "executed": execute, "id": id,
-                    "done": sums.done, "already": sums.already, "refused": sums.refused, "open": sums.open,
+                    "done": sums.done, "already": sums.already, "refused": sums.refused,
+                    "not_begun": sums.not_begun, "open": sums.open,
+                    "folders": sums.folders, "files_in_folders": sums.in_folders,
                     "deleted": purged.map(|purged| purged.names), "stopped": sums.stopped,
                     "freed_now": now, "freed_by_purge": later,
                 });
@@ -134,6 +136,10 @@ impl Teller {
             say(
                 "dupes: some are neither done nor as they were: dupes recover finish, or roll-back",
             );
+        }
+        if let (true, Some(id), true) = (out.failed.is_some(), id, sums.done > 0) {
+            let names = Count(sums.done, "name");
+            say(&format!("dupes: {} {names} all the same: dupes log {id} has them", did(action)));
         }
         let left = purged.is_some_and(|purged| purged.left > 0);
         out.end(worse(exit_of(sums), if left { Exit::Unread } else { Exit::Complete }))
@@ -148,7 +154,7 @@ fn summary(
     (now, later): (u64, u64),
     purged: Option<Purged>,
 ) -> String {
-    let Sums { done, already, refused, stopped, .. } = sums;
+    let Sums { done, already, refused, not_begun, stopped, .. } = sums;
     let mut text = match (execute, purged) {
         (true, Some(purged)) => format!("deleted {}", Count(purged.names, "name")),
         (true, None) => format!("{} {}", did(action), Count(*done, "name")),
@@ -157,13 +163,18 @@ fn summary(
             format!("Dry run: nothing was changed. --execute would {action} {names}")
         }
     };
+    if sums.folders > 0 {
+        let (folders, files) = (Count(sums.folders, "folder"), Count(sums.in_folders, "file"));
+        text += &format!(" ({folders} with {files} in all)");
+    }
     let in_quarantine = purged.map(|purged| done - purged.names - purged.partly);
     let partly = purged.map_or(0, |purged| purged.partly);
     let counts = [
         (partly, "is deleted in part", "are deleted in part"),
         (in_quarantine.unwrap_or(0), "is in the quarantine", "are in the quarantine"),
-        (*already, "is so already", "are so already"),
+        (*already, "is gone, linked or shared already", "are gone, linked or shared already"),
         (*refused, "is left as it is", "are left as they are"),
+        (*not_begun, "was not begun", "were not begun"),
     ];
     for (count, one, many) in counts {
         if count > 0 {
@@ -214,6 +225,7 @@ impl Witness for Teller {
             Outcome::Done if self.execute => ("done", None),
             Outcome::Done => ("would", None),
             Outcome::Already(why) => ("already", Some(why)),
+            Outcome::Refused(why @ Why::Stopped) => ("not-begun", Some(why)),
             Outcome::Refused(why) => ("refused", Some(why)),
             Outcome::Open(why) => ("open", Some(why)),
         };
@@ -241,7 +253,25 @@ impl Witness for Teller {
             (Outcome::Open(_), Some(why), _) => {
                 say(&format!("dupes: {}: neither done nor as it was: {why}", escaped(at)));
             }
-            (_, Some(why), _) => say(&format!("dupes: {}: left as it is: {why}", escaped(at))),
+            (_, Some(why), keeper) => {
+                let mut text = match why {
+                    Why::Keeper(it) if tree.is_some() && **it == Why::NotAFile => {
+                        "the folder that stays has a link in it, or something else that is no file"
+                            .into()
+                    }
+                    Why::NotAFile if tree.is_some() => {
+                        "has a link in it, or something else that is no file".into()
+                    }
+                    why => why.to_string(),
+                };
+                // It may be that one which can't be linked to.
+                if let (Action::Hardlink, Why::Failed(..) | Why::Unsupported(_), Some(keeper)) =
+                    (self.action, why, keeper)
+                {
+                    text += &format!("; it was to be a link to {}", escaped(keeper));
+                }
+                say(&format!("dupes: {}: left as it is: {text}", escaped(at)));
+            }
             (_, None, _) => {}
         }
     }
@@ -263,6 +293,7 @@ pub(super) fn tell_ends(
             End::Done => None,
             End::Back(why) | End::Aside(why) | End::Open(why) => Some(why),
         };
+        let text = why.map(|why| because(deed, why, ground));
         let is_partly = done == "deleted" && matches!(why, Some(Why::Partly(_)));
         *(match why {
             None => &mut good,
@@ -277,14 +308,15 @@ pub(super) fn tell_ends(
                         Some(_) if is_partly => "partly",
                         Some(_) => "refused",
                     }, "id": id, "path": json_path(&path),
-                    "why": why.map(|why| why.word()), "text": why.map(ToString::to_string),
+                    "why": why.map(|why| why.word()), "text": text,
                 });
                 out.print(&format!("{event}\n"));
             }
             (Style::Text, None) => out.print(&format!("{done} {}\n", escaped(&path))),
-            (Style::Text, Some(why)) => {
+            (Style::Text, Some(_)) => {
+                let text = text.unwrap_or_default();
                 let not = if is_partly { "not all of it" } else { "not" };
-                say(&format!("dupes: {}: {not} {done}: {why}", escaped(&path)))
+                say(&format!("dupes: {}: {not} {done}: {text}", escaped(&path)))
             }
         }
     }
@@ -304,6 +336,46 @@ pub(super) fn tell_ends(
         }
     });
     out.end(if bad + partly == 0 { Exit::Complete } else { Exit::Unread })
+}
+
+/// Why a deed was not taken back, deleted or settled: what is not as it was may be the file, its folder, what was put
+/// aside or the file that stays.
+fn because(deed: &Deed, why: &Why, ground: &Ground) -> String {
+    let shown = |place: &Place| escaped(&ground.path(place)).to_string();
+    let folder = |place: &Place| {
+        let way = ground.path(place);
+        let end = way.len() - place.split().1.len() - 1;
+        escaped(&way[..end.max(1)]).to_string()
+    };
+    let places = [&deed.at, &deed.aside];
+    let lies_in =
+        |is: Why| places.into_iter().find(|it| ground.folder(it).err().as_ref() == Some(&is));
+    match why {
+        Why::OtherRoot => {
+            let base = lies_in(Why::OtherRoot).and_then(|place| ground.bases().nth(place.root));
+            let Some(base) = base else { return why.to_string() };
+            let base = escaped(&base.path);
+            format!(
+                "{base} is not there, or another folder is in its place: was it deleted, or is it mounted?"
+            )
+        }
+        Why::Gone => match lies_in(Why::Gone) {
+            Some(place) => format!("the folder {} is not there any more", folder(place)),
+            None if deed.action.sets_aside() => {
+                format!("what was put aside, {}, is not there any more", shown(&deed.aside))
+            }
+            None => why.to_string(),
+        },
+        Why::Changed => "was changed since".into(),
+        Why::Keeper(why) => {
+            let what = match &**why {
+                Why::Changed => "was changed since".into(),
+                why => why.to_string(),
+            };
+            format!("the file that stays, {}: {what}", shown(&deed.keeper))
+        }
+        why => why.to_string(),
+    }
 }
 
 /// All runs, or each file of one; and those of which nobody knows what they were.
@@ -366,6 +438,8 @@ fn line(story: &Story) -> String {
     }
     if story.is_open() {
         text += "  INTERRUPTED: dupes recover finish, or roll-back";
+    } else if story.is_cut_off() {
+        text += "  CUT OFF between two actions: the same command does the rest";
     }
     text + "\n"
 }
@@ -375,7 +449,7 @@ fn run_json(story: &Story, with_files: bool) -> Value {
         counts(story).into_iter().map(|(word, count)| (word.into(), count.into())).collect();
     let mut value = json!({
         "id": story.id, "when": story.when, "action": story.action.name(),
-        "interrupted": story.is_open(), "files": counts,
+        "interrupted": story.is_open(), "cut_off": story.is_cut_off(), "files": counts,
     });
     if with_files {
         let ground = story.ground();
