@@ -170,7 +170,7 @@ fn an_open_that_fails() {
 }
 
 /// What can fail, and is made to by the tests here.
-const MADE_TO_FAIL: [&str; 10] = [
+const MADE_TO_FAIL: [&str; 11] = [
     "open",
     "openat",
     "pread64",
@@ -181,6 +181,7 @@ const MADE_TO_FAIL: [&str; 10] = [
     "clone3",
     "socketpair",
     "fstatfs",
+    "readlink",
 ];
 /// What does not fail, or whose failure means nothing: memory, threads, signals, clocks, and what the
 /// loader and the standard library do before `main`. `poll` and `ioctl` look at stderr, `lseek` goes back
@@ -263,6 +264,12 @@ fn every_call_of_a_run_is_known() {
             && line.contains("in/deep/large-1")
     });
     assert!(opened, "{log}");
+}
+
+/// Whether it lies in a quarantine can't be told then.
+#[test]
+fn a_path_that_can_not_be_followed_to_its_end() {
+    fails_honestly("readlink", &["EIO"]);
 }
 
 #[test]
