@@ -207,6 +207,7 @@ impl Story {
                 Some(Stage::Done(folder) | Stage::Undoing(folder)) => {
                     (number, Stage::Undoing(folder))
                 }
+                Some(Stage::Left) => (number, Stage::Undoing(NO_TIME)),
                 _ => return Err("it takes back what is not done"),
             },
             Line::Undone(number, again) => (number, Stage::Undone(again)),

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
@@ -383,7 +383,9 @@ impl Remember {
         self.setting.live.problems.add(&self.setting.live.tally, path, kind);
     }
 
-    fn write(&self, done: Vec<Vec<Record>>) {
+    /// With the desk: what was decided there later must not be written before, since more that is learned of a
+    /// file is told of the row that it has.
+    fn write(&self, done: Vec<Vec<Record>>, _decided: MutexGuard<'_, Desk>) {
         done.into_iter().for_each(|records| self.setting.writer.add(records));
     }
 }
@@ -427,30 +429,29 @@ impl Memory for Remember {
     }
 
     fn handed_over(&self, folder: &Folder) {
-        let done = lock(&self.desk).done_with(folder.number);
-        self.write(done.into_iter().collect());
+        let mut desk = lock(&self.desk);
+        let done = desk.done_with(folder.number);
+        self.write(done.into_iter().collect(), desk);
     }
 
     fn learned(&self, what: Vec<(FileId, Learned)>) {
         let (mut done, mut late) = (Vec::new(), Vec::new());
-        {
-            let mut desk = lock(&self.desk);
-            for (file, what) in what {
-                let waits = desk.waiting.contains_key(&file.folder);
-                desk.learn(file, what, self, &mut late);
-                if waits {
-                    done.extend(desk.done_with(file.folder));
-                }
+        let mut desk = lock(&self.desk);
+        for (file, what) in what {
+            let waits = desk.waiting.contains_key(&file.folder);
+            desk.learn(file, what, self, &mut late);
+            if waits {
+                done.extend(desk.done_with(file.folder));
             }
         }
         done.push(late);
-        self.write(done);
+        self.write(done, desk);
     }
 
     fn learned_more(&self, file: FileId, what: Learned) {
-        let mut late = Vec::new();
-        lock(&self.desk).learn(file, what, self, &mut late);
-        self.write(vec![late]);
+        let (mut late, mut desk) = (Vec::new(), lock(&self.desk));
+        desk.learn(file, what, self, &mut late);
+        self.write(vec![late], desk);
     }
 }
 

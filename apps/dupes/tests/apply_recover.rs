@@ -209,8 +209,34 @@ fn a_disk_that_does_not_come_back_can_be_given_up() {
     acts.write("p", "new");
     acts.write("q", "new");
     assert_eq!(acts.apply(&["remove", "tree"]).0, 2, "still open");
-    acts.ends(&["recover", "give-up"], 3);
+    acts.runs(&["recover", "give-up"]);
     let log = acts.runs(&["log"]);
     assert!(log.contains("left aside") && !log.contains("INTERRUPTED"), "{log}");
     assert_eq!(acts.apply(&["remove", "tree"]).0, 0);
+}
+
+/// On a disk that is there it is known what was never begun; the rest can still be undone.
+#[test]
+fn what_was_given_up_is_named_where_it_is_and_can_be_undone() {
+    for action in ["remove", "move", "hardlink"] {
+        let acts = many();
+        let before = files(&acts);
+        let mut words = vec!["apply", action, "tree", "--execute", "--threads", "1"];
+        if action == "move" {
+            fs::create_dir(acts.beside("moved")).unwrap();
+            words.extend(["--to", "moved"]);
+        }
+        let Some(()) = killed_at(&acts, "renameat2", 10, &words) else { return };
+        let out = acts.runs(&["recover", "give-up"]);
+        let places = out.lines().filter_map(|line| line.split_once(": what was put aside is "));
+        let places: Vec<&str> = places.map(|(_, place)| place.trim()).collect();
+        assert!(!places.is_empty() || action == "hardlink", "{action}: {out}");
+        for place in &places {
+            assert!(std::path::Path::new(place).symlink_metadata().is_ok(), "{place}: {out}");
+        }
+        let log = acts.runs(&["log"]);
+        let id = log.split_whitespace().next().unwrap().to_owned();
+        acts.runs(&["undo", &id]);
+        assert_eq!(files(&acts), before, "{action}: {out}");
+    }
 }

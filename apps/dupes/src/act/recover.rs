@@ -6,8 +6,8 @@ use super::last_look::LastLook;
 use super::settle::{Stand, stand};
 use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
 use super::why::Why;
-use super::{durable, purge, settle_durably, trees, undo};
-use crate::journal::{Journal, Line, Story};
+use super::{ctime_of, durable, purge, settle_durably, trees, undo};
+use crate::journal::{Journal, Line, NO_TIME, Story};
 use crate::stop::Stop;
 
 /// What is wanted.
@@ -17,7 +17,7 @@ pub enum Way {
     Finish,
     /// What was begun is taken back.
     RollBack,
-    /// Nothing is touched: whatever is at a path or aside stays there, and the journal goes on naming both.
+    /// Nothing is touched: whatever is at a path or aside stays there, and the journal goes on naming what is aside.
     GiveUp,
 }
 
@@ -36,8 +36,13 @@ pub fn settle(
     let mut ends: Ends = Vec::new();
     for (deed, stage) in story.deeds.iter().filter(|(_, stage)| stage.is_open()) {
         if way == Way::GiveUp {
-            journal.add(&Line::Left(deed.number));
-            ends.push((deed.clone(), End::Back(left_aside(deed, ground))));
+            let line = given_up(deed, *stage, ground);
+            let end = match line {
+                Line::Left(_) => End::Back(left_aside(deed, ground)),
+                _ => End::Done,
+            };
+            journal.add(&line);
+            ends.push((deed.clone(), end));
             continue;
         }
         let end = match stage {
@@ -75,6 +80,26 @@ pub fn settle(
     }
     durable(journal)?;
     Ok(ends)
+}
+
+/// What the journal says of one that nobody goes on with. As far as that can be seen; it names the place of what is
+/// aside, and of what may be where nobody can look.
+fn given_up(deed: &Deed, stage: Stage, ground: &Ground) -> Line {
+    let seen =
+        found(deed, ground, &deed.at).and_then(|at| Ok((at, found(deed, ground, &deed.aside)?)));
+    let at = match seen {
+        Ok((at, aside)) if aside == Found::Nothing || deed.action == Action::Reflink => at,
+        // The folder that it would have been moved to was never made.
+        Err(Why::Gone) if found(deed, ground, &deed.at) == Ok(Found::Victim) => Found::Victim,
+        _ => return Line::Left(deed.number),
+    };
+    match (stage, at) {
+        (Stage::Undoing(_), Found::Victim | Found::Altered) => Line::Undone(deed.number, None),
+        (Stage::Undoing(time), _) => Line::Done(deed.number, time),
+        (Stage::Purging, _) => Line::Purged(deed.number),
+        (_, Found::Link) if deed.action.links() => Line::Done(deed.number, NO_TIME),
+        _ => Line::Back(deed.number, ctime_of(deed, ground)),
+    }
 }
 
 /// Not purged after all, unless it is gone already.

@@ -30,7 +30,7 @@ use crate::stop::Stop;
 const BATCH: usize = 64;
 const PIECE: usize = 256 << 10;
 
-/// All that a run has done and that was not taken back yet. Each with what has become of it.
+/// All that a run has done, or left aside, and that was not taken back yet. Each with what has become of it.
 pub fn undo(
     story: &Story,
     ground: &Ground,
@@ -40,7 +40,7 @@ pub fn undo(
     let mut deeds: Vec<(&Deed, Stage)> = story
         .deeds
         .iter()
-        .filter(|(_, stage)| matches!(stage, Stage::Done(_)))
+        .filter(|(_, stage)| matches!(stage, Stage::Done(_) | Stage::Left))
         .map(|(deed, stage)| (deed, *stage))
         .collect();
     deeds.reverse();
@@ -63,8 +63,11 @@ pub fn undo(
                 true => End::Back(Why::Stopped),
                 false => one(story, deed, ground, stop),
             };
-            let time = if let Stage::Done(time) = stage { *time } else { NO_TIME };
-            journal.add(&line(deed, &end, time, ground));
+            journal.add(&match (stage, line(deed, &end, NO_TIME, ground)) {
+                (Stage::Left, Line::Done(number, _)) => Line::Left(number),
+                (Stage::Done(time), Line::Done(number, _)) => Line::Done(number, *time),
+                (_, line) => line,
+            });
             ends.push(((*deed).clone(), end));
         }
         durable(journal)?;

@@ -542,7 +542,7 @@ pub(super) enum Recovery {
     Finish,
     /// All of the interrupted apply is taken back
     RollBack,
-    /// Nothing is touched any more: whatever is at a path, or was put aside, stays there. For a disk that will not come back
+    /// Nothing is touched: whatever is at a path, or was put aside, stays there, and `log` names the places; `undo ID` still tries. For a disk that may not come back
     GiveUp,
 }
 

@@ -231,10 +231,21 @@ fn what_is_given_up_is_not_touched_and_told() {
             make(&scene);
             let shape = scene.shape();
             let end = scene.recovered(&story, Way::GiveUp);
-            assert!(matches!(end, End::Back(Why::Aside(_))), "{action} {state}");
             assert_eq!(scene.shape(), shape, "{action} {state}");
-            let story = scene.shelf.stories().unwrap().remove(0);
-            assert_eq!(story.deeds[0].1, deed::Stage::Left, "{action} {state}");
+            let aside = if action.links() { "tree/.dupes-1" } else { "aside/1" };
+            let stage = scene.shelf.stories().unwrap().remove(0).deeds[0].1;
+            // What is aside is told, and only that.
+            let is_told = matches!(end, End::Back(Why::Aside(_)));
+            assert_eq!(is_told, shape.iter().any(|(name, _)| name == aside), "{action} {state}");
+            match state {
+                _ if is_told => assert_eq!(stage, deed::Stage::Left, "{action} {state}"),
+                "unlinked" => assert!(matches!(stage, deed::Stage::Done(_)), "{action}: {stage:?}"),
+                _ => assert!(matches!(stage, deed::Stage::Back(_)), "{action} {state}: {stage:?}"),
+            }
+            if !matches!(stage, deed::Stage::Back(_)) {
+                assert_eq!(undone(&scene), End::Done, "{action} {state}");
+            }
+            assert_eq!(scene.shape(), before(), "{action} {state}");
         }
     }
 }

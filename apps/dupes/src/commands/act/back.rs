@@ -44,7 +44,7 @@ pub(in crate::commands) fn undo(
             (shelf, lock, last)
         }
     };
-    if story.count(Stage::is_aside) == 0 {
+    if story.count(|stage| stage.is_aside() || stage == Stage::Left) == 0 {
         say(&format!("dupes: nothing of {} is left to undo", story.id));
         return Ok(Exit::Complete);
     }

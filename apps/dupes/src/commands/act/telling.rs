@@ -295,8 +295,14 @@ pub(super) fn tell_ends(
         };
         let text = why.map(|why| because(deed, why, ground));
         let is_partly = done == "deleted" && matches!(why, Some(Why::Partly(_)));
+        // As was asked for, and there is a place to be told.
+        let left = match why {
+            Some(Why::Aside(place)) if done == "given up" => Some(place),
+            _ => None,
+        };
         *(match why {
             None => &mut good,
+            Some(_) if left.is_some() => &mut good,
             Some(_) if is_partly => &mut partly,
             Some(_) => &mut bad,
         }) += 1;
@@ -305,6 +311,7 @@ pub(super) fn tell_ends(
                 let event = json!({
                     "event": match why {
                         None => done,
+                        Some(_) if left.is_some() => done,
                         Some(_) if is_partly => "partly",
                         Some(_) => "refused",
                     }, "id": id, "path": json_path(&path),
@@ -313,6 +320,14 @@ pub(super) fn tell_ends(
                 out.print(&format!("{event}\n"));
             }
             (Style::Text, None) => out.print(&format!("{done} {}\n", escaped(&path))),
+            (Style::Text, Some(_)) if left.is_some() => {
+                let place = left.expect("as was asked");
+                let may = if ground.folder(&deed.aside).is_ok() { "is" } else { "may be" };
+                out.print(&format!(
+                    "{done} {}: what was put aside {may} {place}\n",
+                    escaped(&path)
+                ));
+            }
             (Style::Text, Some(_)) => {
                 let text = text.unwrap_or_default();
                 let not = if is_partly { "not all of it" } else { "not" };
