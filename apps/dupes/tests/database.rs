@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use scans::{Bench, assert_as_good_as_fresh, dump, number};
-use support::{in_time, is_root, stderr};
+use support::{in_time, is_root, json, stderr};
 
 const PAGE: usize = 4096;
 
@@ -369,4 +369,25 @@ fn writers_that_race_with_scans_leave_nothing_wrong() {
     is_as_fresh(&bench);
     let verified = bench.dupes(&["verify"]);
     assert_eq!(verified.status.code(), Some(0), "{verified:?}");
+}
+
+/// A large file is sampled first, and read to its end when the folder that it lies in may have been recorded.
+#[test]
+fn whatever_is_learned_of_large_files_is_recorded() {
+    let bench = Bench::new();
+    for n in 0..150 {
+        // Read when all of their folder but the large ones was.
+        (0..8).for_each(|small| bench.write(&format!("{n}/{small}"), "y"));
+        bench.write(&format!("{n}/a"), "x".repeat(70_000 + n % 3));
+        bench.write(&format!("{n}/b"), "x".repeat(70_000 + n % 3));
+    }
+    let tree = bench.tree();
+    for _ in 0..5 {
+        let output = bench.dupes(&["scan", "--restart", tree.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let found: serde_json::Value = json(&bench.dupes(&["report", "files", "--json"]));
+        let sets = found["groups"].as_array().unwrap().iter();
+        let sizes: Vec<usize> = sets.map(|set| set["paths"].as_array().unwrap().len()).collect();
+        assert_eq!(sizes, [100, 100, 100, 1_200]);
+    }
 }

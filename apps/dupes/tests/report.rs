@@ -689,22 +689,3 @@ fn names_that_differ_only_in_time_are_told() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("other time: 1 (b)") && !text.contains("other content"), "{text}");
 }
-
-/// A large file is sampled first, and read to its end when the folder that it lies in may have been recorded.
-#[test]
-fn whatever_is_learned_of_large_files_is_recorded() {
-    let bench = Bench::new();
-    for n in 0..150 {
-        bench.write(&format!("{n}/a"), "x".repeat(70_000 + n % 3));
-        bench.write(&format!("{n}/b"), "x".repeat(70_000 + n % 3));
-    }
-    let tree = bench.tree();
-    for _ in 0..5 {
-        let output = bench.dupes(&["scan", "--restart", "--threads", "8", tree.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        let found = groups(&bench);
-        let sizes: Vec<usize> =
-            found.iter().map(|set| set["paths"].as_array().unwrap().len()).collect();
-        assert_eq!(sizes, [100; 3]);
-    }
-}
