@@ -65,7 +65,8 @@ impl Patterns {
     }
 
     fn match_any(&self, name: &[u8], path: impl Fn() -> Vec<u8>) -> bool {
-        if self.names.is_match(OsStr::from_bytes(name)) {
+        // An empty one takes the name apart all the same.
+        if !self.names.is_empty() && self.names.is_match(OsStr::from_bytes(name)) {
             return true;
         }
         self.ask_for_paths() && {

@@ -22,8 +22,9 @@ use crate::locking::lock;
 use crate::memory::{Known, Learned, Memory};
 use crate::mounts;
 use crate::problems::Kind;
+use crate::store::by_name::ByName;
 use crate::store::identity::{Ground, Identity};
-use crate::store::recall::{ByName, Readers, Recorded, RecordedFile, RecordedFolder};
+use crate::store::recall::{Readers, Recorded, RecordedFile, RecordedFolder};
 use crate::store::roots::Mounts;
 use crate::store::rows::{FileRow, FolderRow};
 use crate::store::write::{Record, Writer};
@@ -206,6 +207,7 @@ impl Remember {
             let records = nobody.records(waiting);
             self.setting.writer.add(records);
         }
+        self.setting.readers.let_go();
         let written = self.setting.writer.finish();
         lock(&self.failed).take().map_or(written, Err)
     }
@@ -246,6 +248,7 @@ impl Remember {
         if let Some(open) = lock(&self.open).remove(&folder.whole) {
             return open;
         }
+        self.setting.readers.hold();
         let root = self.setting.roots[folder.root as usize];
         if folder.parent().is_none() {
             self.set_ids(&[(folder.whole, root.folder.unwrap_or_else(|| self.new_id()))]);
@@ -355,7 +358,7 @@ impl Remember {
         let own_device = (of_folder != Some(device)).then_some(device);
         let racy = self.is_racy(seen);
         let row = FileRow::unread(seen, own_device, racy);
-        let Some(found) = open.files.remove(folder.file_name(entry)) else {
+        let Some(found) = open.files.take(folder.file_name(entry)) else {
             let is_ignored = !self.setting.mode.adds_files();
             match is_ignored {
                 true => open.ignored += 1,
@@ -484,7 +487,7 @@ impl Sink for Remember {
             .folders
             .iter()
             .map(|child| {
-                let recorded = known.remove(child.name());
+                let recorded = known.take(child.name());
                 left_out += u32::from(recorded.is_none() && !self.setting.mode.adds_folders());
                 (child.whole, recorded.map_or_else(|| self.new_id(), |recorded| recorded.id))
             })
@@ -492,12 +495,12 @@ impl Sink for Remember {
         self.set_ids(&ids);
         // What is there, and can't be looked at, is as it was; it is recorded, if it was.
         for name in inside.unseen {
-            let file = open.files.remove(name).is_some_and(|file| !file.removed);
-            let folder = known.remove(name).is_some_and(|folder| !folder.removed);
+            let file = open.files.take(name).is_some_and(|file| !file.removed);
+            let folder = known.take(name).is_some_and(|folder| !folder.removed);
             left_out -= u32::from(file || folder);
         }
-        let gone = known.into_iter().filter(|(_, known)| !known.removed);
-        let gone = gone.map(|(name, known)| (name, known.id));
+        let gone = known.iter().filter(|(_, known)| !known.removed);
+        let gone = gone.map(|(name, known)| (Box::from(name), known.id));
         let is_away = |(_, id): &(_, i64)| self.setting.mounts.below.contains(id);
         let (away, gone): (Vec<_>, Vec<_>) = gone.partition(is_away);
         (open.away, open.gone) = (away, gone.into_iter().map(|(_, id)| id).collect());
@@ -509,7 +512,7 @@ impl Sink for Remember {
         if lock(&self.failed).is_some() {
             return; // what could not be asked for is not gone
         }
-        let mut open = self.open(folder);
+        let open = self.open(folder);
         lock(&self.open).remove(&folder.whole);
         let row = open.row.unwrap_or(FolderRow { device: None, left_out: 0, error: None });
         let now = match end {
@@ -527,9 +530,8 @@ impl Sink for Remember {
         }
         // Only who has seen all can say that something is gone.
         if matches!(end, End::Complete | End::Unseen(_)) {
-            let files = std::mem::take(&mut open.files).into_iter();
-            let gone = files.filter(|(_, file)| !file.removed);
-            records.extend(gone.map(|(name, _)| Record::FileGone(open.id, name)));
+            let gone = open.files.iter().filter(|(_, file)| !file.removed);
+            records.extend(gone.map(|(name, _)| Record::FileGone(open.id, name.into())));
             records.extend(open.gone.iter().map(|id| Record::FolderGone(*id)));
             for (name, id) in &open.away {
                 let mut path = folder.path();

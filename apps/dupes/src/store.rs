@@ -1,11 +1,12 @@
 //! The database: what is known of files from one scan to the next.
 //!
 //! `schema.rs` has its tables, `lock.rs` who may write, `rows.rs` what is in them, `recall.rs` what a scan
-//! asks, `across.rs` what its last stage does, `write.rs` how what it learned gets there, `roots.rs` and
+//! asks (of what a folder has `by_name.rs`), `across.rs` what its last stage does, `write.rs` how what it learned gets there, `roots.rs` and
 //! `scans.rs` those two tables, `space.rs` what folders take, `upkeep.rs` what keeps it in order, `reading.rs` what can
 //! only be read.
 
 pub mod across;
+pub(crate) mod by_name;
 pub mod identity;
 pub(crate) mod lock;
 mod reading;

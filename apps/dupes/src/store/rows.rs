@@ -36,11 +36,6 @@ pub struct FileRow {
 /// The error of a file that changed while it was read.
 pub const CHANGED: i32 = -1;
 
-/// The files of a folder: name, when it was gone, and the columns of a [`FileRow`], in its order.
-pub(super) const FILES: &str =
-    "SELECT name, removed, device, inode, size, blocks, links, mtime, ctime, racy, sample, hash, error
-    FROM files WHERE folder = ?1";
-
 impl FileRow {
     /// Of what a walk has seen; nothing is known of its content.
     pub fn unread(seen: &Seen, device: Option<u64>, racy: bool) -> FileRow {
