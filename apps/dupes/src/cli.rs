@@ -51,7 +51,7 @@ pub enum Command {
     /// Record what is there.
     Scan(Box<Scan>),
     /// Register a root.
-    AddRoot(PathBuf, PathBuf, Words),
+    AddRoot(PathBuf, PathBuf, Words, Consent),
     /// List them.
     ListRoots(PathBuf, Style),
     /// Forget one.
@@ -347,11 +347,11 @@ fn roots_of(
     effective: &[Effective],
 ) -> Result<Command, Failure> {
     Ok(match roots {
-        Roots::Add { path, database, counting } => {
+        Roots::Add { path, database, yes, counting } => {
             filter_of(counting, ALL_SIZES)?;
             let added = matches.subcommand_matches("roots");
             let added = added.and_then(|roots| roots.subcommand_matches("add"));
-            Command::AddRoot(place(database)?, path, words(added, effective))
+            Command::AddRoot(place(database)?, path, words(added, effective), consent(yes))
         }
         Roots::List { database, json } => Command::ListRoots(place(database)?, style(json)),
         Roots::Remove { path, database, yes } => {

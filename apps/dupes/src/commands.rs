@@ -34,7 +34,9 @@ pub fn run(command: Command) -> Exit {
     let done = match command {
         Command::Find(options) => find::find(*options),
         Command::Scan(scan) => scan::scan(*scan),
-        Command::AddRoot(database, path, words) => roots::add(&database, &path, &words),
+        Command::AddRoot(database, path, words, consent) => {
+            roots::add(&database, &path, &words, consent)
+        }
         Command::ListRoots(database, style) => roots::list(&database, style),
         Command::RemoveRoot(database, path, consent) => roots::remove(&database, &path, consent),
         Command::ReportFiles(database, listing) => report::files(&database, listing),

@@ -63,6 +63,11 @@ const FLEETING: [(u32, &str); 15] = [
     (0x2011_bab0, "exfat"),
 ];
 
+/// The topmost folder of FAT and exFAT has no entry that says when it was made: that is when it was mounted, or nothing.
+pub fn makes_its_root_anew(folder: impl AsFd) -> bool {
+    fstatfs(folder).is_ok_and(|found| matches!(found.f_type as u32, 0x4d44 | 0x2011_bab0))
+}
+
 /// Whether inodes say which file is which, from one scan to the next. Who can't be asked does not.
 pub fn keeps_inodes(folder: &[u8]) -> bool {
     let opened = open_path(&terminated(folder), OFlags::PATH);

@@ -303,7 +303,11 @@ impl Remember {
             }
             return Ok(());
         }
-        let Ok(now) = Identity::of(&folder.path()) else { return Ok(()) };
+        // By what it would be known again must be known, or another disk in its place would be taken for it.
+        let now = Identity::of(&folder.path()).map_err(|error| {
+            let code = error.raw_os_error().unwrap_or(0);
+            if is_root { Kind::Root(code) } else { Kind::Folder(code) }
+        })?;
         let ground = Ground::of(was.flatten(), now);
         if ground.is_only_the_place(&folder.path(), &mut open.names()) {
             return Err(if is_root { Kind::Another } else { Kind::Away });
@@ -343,6 +347,16 @@ impl Remember {
             lock(&self.trusted).insert(device, is);
             is
         })
+    }
+
+    /// Folders that are recorded and were not found: where something was mounted that is away, or below; and the others,
+    /// which are gone.
+    fn left_behind(&self, known: &ByName<RecordedFolder>) -> (Vec<(Box<[u8]>, i64)>, Vec<i64>) {
+        let left = known.iter().filter(|(_, known)| !known.removed);
+        let left = left.map(|(name, known)| (Box::from(name), known.id));
+        let is_away = |(_, id): &(_, i64)| self.setting.mounts.below.contains(id);
+        let (away, gone): (Vec<_>, Vec<_>) = left.partition(is_away);
+        (away, gone.into_iter().map(|(_, id)| id).collect())
     }
 
     // ------------------------------------------------------------ files
@@ -499,11 +513,7 @@ impl Sink for Remember {
             let folder = known.take(name).is_some_and(|folder| !folder.removed);
             left_out -= u32::from(file || folder);
         }
-        let gone = known.iter().filter(|(_, known)| !known.removed);
-        let gone = gone.map(|(name, known)| (Box::from(name), known.id));
-        let is_away = |(_, id): &(_, i64)| self.setting.mounts.below.contains(id);
-        let (away, gone): (Vec<_>, Vec<_>) = gone.partition(is_away);
-        (open.away, open.gone) = (away, gone.into_iter().map(|(_, id)| id).collect());
+        (open.away, open.gone) = self.left_behind(&known);
         open.now = open.now.map(|now| FolderRow { left_out, ..now });
         self.keep_open(folder, open);
     }
@@ -512,7 +522,7 @@ impl Sink for Remember {
         if lock(&self.failed).is_some() {
             return; // what could not be asked for is not gone
         }
-        let open = self.open(folder);
+        let mut open = self.open(folder);
         lock(&self.open).remove(&folder.whole);
         let row = open.row.unwrap_or(FolderRow { device: None, left_out: 0, error: None });
         let now = match end {
@@ -528,8 +538,14 @@ impl Sink for Remember {
         if Some(now) != open.row {
             records.push(Record::Listed(open.id, now));
         }
-        // Only who has seen all can say that something is gone.
-        if matches!(end, End::Complete | End::Unseen(_)) {
+        // Only who has seen all can say that something is gone; and what is seen by another way, or left out by now, is
+        // nothing that a new scan would find by this one.
+        let is_seen_elsewhere = end == End::Skipped && folder.parent().is_some();
+        if is_seen_elsewhere {
+            // What was mounted there may be away, and nobody has looked.
+            (_, open.gone) = self.left_behind(&std::mem::take(&mut open.folders));
+        }
+        if is_seen_elsewhere || matches!(end, End::Complete | End::Unseen(_)) {
             let gone = open.files.iter().filter(|(_, file)| !file.removed);
             records.extend(gone.map(|(name, _)| Record::FileGone(open.id, name.into())));
             records.extend(open.gone.iter().map(|id| Record::FolderGone(*id)));

@@ -116,26 +116,27 @@ pub struct Summary {
 
 /// The root with that path.
 pub fn known_root(store: &Store, path: &Path) -> Result<Root, Box<dyn Error>> {
-    // One that is offline has no other path than the one that is recorded.
-    let whole = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
-    store.root(&whole)?.ok_or_else(|| {
+    known(store, path)?.ok_or_else(|| {
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let shown = escaped(whole.as_os_str().as_bytes()).to_string();
         format!("{shown} is not registered: `dupes roots list` says what is").into()
     })
 }
 
+/// As it was registered, whatever is there now (one that is offline has no other path, and another one may have become
+/// a link); or by what it leads to.
+fn known(store: &Store, path: &Path) -> Result<Option<Root>, Box<dyn Error>> {
+    if let Some(root) = store.root(&std::path::absolute(path)?)? {
+        return Ok(Some(root));
+    }
+    let whole = std::fs::canonicalize(path).ok();
+    Ok(whole.map(|whole| store.root(&whole)).transpose()?.flatten())
+}
+
 /// The root with that path, if it is to be scanned: registered before, or now with these words.
 pub fn root(store: &Store, path: &Path, words: &[String]) -> Result<Root, Box<dyn Error>> {
     let shown = || escaped(path.as_os_str().as_bytes()).to_string();
-    let whole = std::fs::canonicalize(path);
-    let known = match &whole {
-        Ok(whole) => store.root(whole)?,
-        // One that is offline can still be named.
-        Err(_) => {
-            std::path::absolute(path).ok().map(|path| store.root(&path)).transpose()?.flatten()
-        }
-    };
-    if let Some(known) = known {
+    if let Some(known) = known(store, path)? {
         if !words.is_empty() && words != known.words {
             return Err(format!(
                 "{} is registered with other filters ({}): what counts is the same in every scan of a \
@@ -147,6 +148,7 @@ pub fn root(store: &Store, path: &Path, words: &[String]) -> Result<Root, Box<dy
         }
         return Ok(known);
     }
+    let whole = std::fs::canonicalize(path);
     let whole = whole.map_err(|error| format!("{}: can't look there: {error}", shown()))?;
     if !whole.is_dir() {
         return Err(format!("{}: a root must be a folder", shown()).into());
@@ -290,13 +292,19 @@ impl<'a> Scan<'a> {
         let mut recorded = self.store.wrap(self.memory.finish()).map_err(Into::into);
         if is_through && recorded.is_ok() {
             self.live.folders.forget();
-            self.store.make_indexes()?;
+            recorded = self.store.interruptible(|| self.store.make_indexes()).map_err(Into::into);
+        }
+        if is_through && recorded.is_ok() {
             if let Turn::Last(before) = turn {
                 match self.meet(before) {
                     Ok(through) => is_through = through,
                     Err(error) => recorded = Err(error),
                 }
             }
+        }
+        // To be told to stop is no failure, also in the middle of a statement.
+        if recorded.as_ref().is_err_and(|error| is_interruption(&**error)) {
+            (recorded, is_through) = (Ok(()), false);
         }
         let summary = self.summary(match (&recorded, is_through) {
             (Err(_), _) => State::Failed,
@@ -320,7 +328,7 @@ impl<'a> Scan<'a> {
         let scanned: HashSet<i64> = self.roots.iter().copied().chain(before).collect();
         let mut rest = Some(Across::ALL);
         while let Some(larger_than) = rest {
-            let across = self.store.across(larger_than)?;
+            let across = self.store.interruptible(|| self.store.across(larger_than))?;
             rest = across.rest;
             self.met.unread_offline += across.unread_offline;
             if !across.wanted.is_empty() && !self.read_across(&scanned, across)? {
@@ -329,7 +337,7 @@ impl<'a> Scan<'a> {
         }
         if self.met.unread_offline > 0 {
             // Of some the sample is known by now.
-            self.met.unread_offline = self.store.unread_offline()?;
+            self.met.unread_offline = self.store.interruptible(|| self.store.unread_offline())?;
         }
         Ok(true)
     }
@@ -381,6 +389,11 @@ impl<'a> Scan<'a> {
             met: self.met,
         }
     }
+}
+
+/// Of the database.
+pub fn is_interruption(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref().is_some_and(crate::store::Error::is_interruption)
 }
 
 /// An error: it can't be started.

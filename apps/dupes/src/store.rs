@@ -27,6 +27,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
@@ -35,6 +37,7 @@ use rustix::fs::{Access, Mode, OFlags};
 
 use crate::digest::Algorithm;
 use crate::escape::escaped;
+use crate::stop::Stop;
 use lock::Refusal;
 pub use lock::{Board, Owner, WriteLock};
 
@@ -43,13 +46,18 @@ const HASH: &str = "hash";
 const SEED: &str = "sample seed";
 
 /// How long to wait for another process that is in the middle of a transaction.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// After so many steps of a question somebody looks whether it is to end: some ms.
+const STEPS: i32 = 100_000;
 
 /// A database that is open. Clones of its path are opened by those who read beside it.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     connection: Connection,
+    /// What is asked now ends as soon as somebody wants the run to end.
+    heeds: Arc<AtomicBool>,
 }
 
 /// What is wrong with a database.
@@ -149,8 +157,7 @@ impl Error {
             Some(ErrorCode::DatabaseCorrupt) => {
                 write!(
                     f,
-                    ": it is damaged, and what it says can't be relied on: `dupes verify` says how much; move it \
-                    away to begin a new one"
+                    ": it is damaged, and what it says can't be relied on: move it away to begin a new one"
                 )
             }
             Some(ErrorCode::NotADatabase) => {
@@ -163,6 +170,11 @@ impl Error {
             Some(ErrorCode::ReadOnly) => write!(f, ": it can only be read"),
             _ => Ok(()),
         }
+    }
+
+    /// It was ended because the run is to end.
+    pub fn is_interruption(&self) -> bool {
+        matches!(&self.what, What::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted))
     }
 
     /// Somebody else is writing.
@@ -228,9 +240,25 @@ impl Store {
             return Err(failed(What::Unreachable(error)));
         }
         match open(&path) {
-            Ok(connection) => Ok(Store { path, connection }),
+            Ok(connection) => Ok(Store { path, connection, heeds: Arc::default() }),
             Err(what) => Err(failed(what)),
         }
+    }
+
+    /// What is `interruptible` ends when this is asked.
+    pub fn heed(&mut self, stop: &Stop) -> Result<(), Error> {
+        let (heeds, stop) = (Arc::clone(&self.heeds), stop.clone());
+        let is_over = move || heeds.load(Relaxed) && stop.is_asked();
+        let set = self.connection.progress_handler(STEPS, Some(is_over));
+        self.wrap(set)
+    }
+
+    /// What may take long: it ends with an error when the run is to end, and what it has changed is as it was.
+    pub fn interruptible<T>(&self, f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        self.heeds.store(true, Relaxed);
+        let done = f();
+        self.heeds.store(false, Relaxed);
+        done
     }
 
     /// For one who writes; held as long as it is needed.
@@ -311,10 +339,12 @@ impl Store {
         let stored = self.algorithm()?;
         let wanted = algorithm.or(stored).unwrap_or_default();
         if stored != Some(wanted) {
-            let transaction = self.wrap(self.connection.unchecked_transaction())?;
-            self.wrap(self.connection.execute("UPDATE files SET hash = NULL", []))?;
-            self.set(HASH, &wanted.name())?;
-            self.wrap(transaction.commit())?;
+            self.interruptible(|| {
+                let transaction = self.wrap(self.connection.unchecked_transaction())?;
+                self.wrap(self.connection.execute("UPDATE files SET hash = NULL", []))?;
+                self.set(HASH, &wanted.name())?;
+                self.wrap(transaction.commit())
+            })?;
         }
         Ok(wanted)
     }

@@ -406,3 +406,34 @@ fn a_sample_that_no_file_here_has_needs_no_more() {
     assert_eq!(scanned(&bench, &[&two], &[]).status.code(), Some(3));
     assert_eq!(unread_offline(&bench), 1, "it may be a copy of b");
 }
+
+/// By whichever way it was scanned last.
+#[test]
+fn a_folder_behind_a_link_is_told_as_it_is_and_is_no_copy_of_itself() {
+    let bench = Bench::new();
+    let (one, two) = (place(&bench, "one", &["--follow"]), place(&bench, "two", &[]));
+    write(&two, "in/1", [1; SMALL]);
+    write(&two, "in/2", [2; SMALL + 1]);
+    write(&two, "other", [1; SMALL]);
+    std::os::unix::fs::symlink("../two/in", one.path.join("link")).unwrap();
+    let folders = || {
+        let said = bench.dupes(&["report", "folders", "--json"]);
+        assert_eq!(said.status.code(), Some(0), "{said:?}");
+        json(&said)["exact"].as_array().unwrap().len()
+    };
+    scan(&bench, &[&one], &[]);
+    scan(&bench, &[&two], &[]);
+    assert_eq!((reported(&bench).len(), folders()), (1, 0));
+    // Links elsewhere do not make it two folders.
+    for name in ["1", "2"] {
+        fs::hard_link(two.path.join("in").join(name), bench.dir.path().join(name)).unwrap();
+    }
+    scan(&bench, &[&one, &two], &[]);
+    assert_eq!((reported(&bench).len(), folders()), (1, 0), "the folder is no copy of itself");
+    write(&two, "in/1", [3; SMALL]);
+    scan(&bench, &[&one, &two], &[]);
+    assert_eq!(reported(&bench), found(&[&one, &two]), "it has changed");
+    fs::remove_file(two.path.join("in/1")).unwrap();
+    scan(&bench, &[&one, &two], &[]);
+    assert_eq!(reported(&bench), found(&[&one, &two]), "it is gone");
+}

@@ -308,7 +308,7 @@ fn what_is_mounted_below_a_root_is_away_and_not_gone() {
         dupes scan; dupes purge --yes; say purged
         rm -r in; dupes scan; say vanished
         mkdir -p in/deep/mounted; mount --move "$DIR/drawer" in/deep/mounted; dupes scan; say back
-        mount --move in/deep/mounted "$DIR/drawer"; dupes scan; dupes roots add "$DIR/tree"; dupes scan; say given"#
+        mount --move in/deep/mounted "$DIR/drawer"; dupes scan; dupes roots add --yes "$DIR/tree"; dupes scan; say given"#
     );
     let Some(said) = acted(dir.path(), DRAWER, &script) else { return };
     for at in ["scanned", "unmounted", "purged", "vanished", "back"] {
@@ -341,7 +341,7 @@ fn a_root_that_is_not_mounted_is_offline_whatever_lies_below_the_mount() {
         dupes scan "$root"; say scanned
         mount --move "$root" drawer; touch "$root/.keep" "$root/a"
         dupes scan; say unmounted
-        dupes roots add "$root"; dupes scan; say given"#
+        dupes roots add "$root"; say refused; dupes roots add --yes "$root"; dupes scan; say given"#
     );
     let Some(said) = acted(dir.path(), DRAWER, &script) else { return };
     assert_eq!(recorded(&said, "scanned"), (2, 0), "{said}");
@@ -352,6 +352,8 @@ fn a_root_that_is_not_mounted_is_offline_whatever_lies_below_the_mount() {
         "{said}"
     );
     assert!(said.contains("dupes roots add"), "it is said what to do: {said}");
+    assert!(said.contains("exit 1"), "it asks before what was there is given up: {said}");
+    assert_eq!(recorded(&said, "refused"), (2, 0), "{said}");
     assert_eq!(recorded(&said, "given"), (2, 1), "{said}");
 }
 
@@ -369,7 +371,7 @@ fn another_disk_at_the_place_of_the_first_is_not_taken_for_it() {
             let script = format!(
                 r#"{disks}; mkdir up/usb/in; echo z > up/usb/in/z; put one; mkdir up/usb/in; echo x > up/usb/in/a
                 dupes scan {root}; say scanned; put two; dupes scan; say swapped; dupes purge --yes
-                put one; dupes scan; say back; put two; dupes roots add {root}; dupes scan; say given"#
+                put one; dupes scan; say back; put two; dupes scan; dupes roots add --yes {root}; dupes scan; say given"#
             );
             let Some(said) = acted(dir.path(), &disks, &script) else { continue };
             let (all, exit) = if root == "up" { (2, "exit 3") } else { (1, "exit 2") };
@@ -379,11 +381,47 @@ fn another_disk_at_the_place_of_the_first_is_not_taken_for_it() {
             assert_eq!(recorded(&said, "given"), (all, 1), "{make} {root}: {said}");
             assert_eq!(
                 (said.matches("exit").count(), said.matches(exit).count()),
-                (1, 1),
+                (2, 2),
                 "{said}"
             );
         }
     }
+}
+
+/// Neither has a number, nor do their folders say when they were made.
+#[test]
+fn a_disk_of_which_nothing_is_known_but_its_names_is_not_taken_for_another_one() {
+    let disks = r#"mkdir -p "$DIR/usb"; cd "$DIR"; say() { echo "$1 $(dupes roots list --json)"; }
+        for n in one two; do truncate -s 9M $n; mkfs.ext4 -q -F -I 128 -U clear $n >/dev/null; done
+        put() { umount usb; mount -o loop $1 usb; }; mount -o loop two usb"#;
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        r#"{disks}; echo y > usb/c; put one; echo x > usb/a; echo x > usb/b; dupes scan usb; say scanned
+        put two; dupes scan; say swapped; put one; dupes scan; say back; rm usb/a; dupes scan; say changed"#
+    );
+    let Some(said) = acted(dir.path(), disks, &script) else { return };
+    for at in ["scanned", "swapped", "back"] {
+        assert_eq!(recorded(&said, at), (2, 0), "{at}: {said}");
+    }
+    assert_eq!(recorded(&said, "changed"), (1, 1), "{said}");
+}
+
+/// What was recorded of it by one way is not listed for ever when a scan sees it by the other one.
+#[test]
+fn a_folder_that_a_mount_shows_once_more_is_told_as_it_is() {
+    let dir = folder(&["r/data/1", "r/aview/.keep", "r/zview/.keep"]);
+    let script = r#"cd "$DIR"; echo x > r/data/1; echo x > r/one; dupes scan r
+        mount --bind r/data r/aview; mount --bind r/data r/zview; dupes scan; echo yy > r/data/1; dupes scan
+        echo "changed $(dupes report files --json)"; rm r/data/1; dupes scan; echo "gone $(dupes report files --json)"
+        umount r/aview; umount r/zview; echo x > r/data/1; dupes scan; echo "back $(dupes report files --json)""#;
+    let Some(said) = acted(dir.path(), BIND, script) else { return };
+    let sets = |at: &str| {
+        let after =
+            said.split_once(&format!("{at} {{")).unwrap_or_else(|| panic!("{at}: {said}")).1;
+        let (_, sets) = after.split_once("\"sets\":").unwrap();
+        sets.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!((sets("changed"), sets("gone"), sets("back")), (0, 0, 2), "{said}");
 }
 
 /// On one file system a folder is replaced by another one: by hand, or by a mount over it that is away.

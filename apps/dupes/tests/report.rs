@@ -226,6 +226,81 @@ fn files_that_no_scan_came_to_are_said() {
     tells(Some("the last scan did not come to its end"));
 }
 
+/// Whatever was done with its path since.
+#[test]
+fn a_root_is_named_by_its_path_also_when_that_has_become_a_link() {
+    let bench = Bench::new();
+    bench.write("data/a", "the same");
+    bench.write("data/b", "the same");
+    let (data, big) = (bench.path("data"), bench.path("big"));
+    let (name, target) = (data.to_str().unwrap(), big.join("data"));
+    assert_eq!(bench.dupes(&["scan", name]).status.code(), Some(0));
+    fs::create_dir(&big).unwrap();
+    fs::rename(&data, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &data).unwrap();
+    for verb in [&["scan", name][..], &["refresh", name]] {
+        let output = bench.dupes(verb);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    assert_eq!(groups(&bench).len(), 1);
+    let removed = bench.dupes(&["roots", "remove", "--yes", name]);
+    assert_eq!(removed.status.code(), Some(0), "{removed:?}");
+    assert_eq!(bench.dupes(&["scan", target.to_str().unwrap()]).status.code(), Some(0));
+}
+
+#[test]
+fn why_files_could_not_be_read_is_said_as_long_as_it_is_so() {
+    let bench = Bench::new();
+    for name in ["a", "b", "c"] {
+        bench.write(name, name);
+    }
+    bench.scan(&[]);
+    let hand =
+        "UPDATE files SET error = iif(name = x'61', -1, 13), hash = NULL WHERE name <> x'63'";
+    Connection::open(bench.database()).unwrap().execute_batch(hand).unwrap();
+    let text = String::from_utf8(bench.dupes(&["status"]).stdout).unwrap();
+    for part in [
+        "2 not read",
+        "  not read: 1: it changed while it was read",
+        "  not read: 1: Permission denied",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let root = support::json(&bench.dupes(&["status", "--json"]))["roots"][0].clone();
+    assert_eq!(root["not_read"][1]["error"], 13, "{root}");
+    assert_eq!(root["not_read"][1]["count"], 1, "{root}");
+}
+
+/// Its protection is taken away only by who says so.
+#[test]
+fn a_root_that_is_away_is_not_given_up_by_adding_it_again() {
+    let bench = Bench::new();
+    bench.write("usb/a", "the same");
+    bench.write("usb/b", "the same");
+    let (usb, drawer) = (bench.path("usb"), bench.path("drawer"));
+    let name = usb.to_str().unwrap();
+    assert_eq!(bench.dupes(&["scan", name]).status.code(), Some(0));
+    fs::rename(&usb, &drawer).unwrap();
+    let added = bench.dupes(&["roots", "add", name]);
+    assert_eq!(added.status.code(), Some(0), "{added:?}");
+    assert!(stderr(&added).contains("which is offline"), "{added:?}");
+    fs::create_dir(&usb).unwrap();
+    let asked = bench.dupes(&["roots", "add", name]);
+    assert_eq!(asked.status.code(), Some(1), "{asked:?}");
+    assert!(stderr(&asked).contains("nothing was changed"), "{asked:?}");
+    assert_eq!(bench.dupes(&["scan"]).status.code(), Some(2), "it is offline");
+    let files = |what: &str| {
+        let listed = support::json(&bench.dupes(&["roots", "list", "--json"]));
+        listed["roots"][0][what].as_u64().unwrap()
+    };
+    assert_eq!((files("files"), files("removed")), (2, 0));
+    let given = bench.dupes(&["roots", "add", "--yes", name]);
+    assert_eq!(given.status.code(), Some(0), "{given:?}");
+    assert!(stderr(&given).contains("taken as it is"), "{given:?}");
+    assert_eq!(bench.dupes(&["scan"]).status.code(), Some(0));
+    assert_eq!((files("files"), files("removed")), (0, 2));
+}
+
 /// A report is complete if it tells all that is recorded; what that leaves open is said beside it.
 #[test]
 fn what_a_report_can_not_know_is_said_and_it_is_complete() {

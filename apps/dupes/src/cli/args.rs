@@ -64,7 +64,7 @@ pub(super) enum Verb {
     Purge {
         #[command(flatten)]
         database: Database,
-        /// Only what has been gone since before then: a day (2026-11-01), or how long ago (30d, 12h)
+        /// Only what has been gone since before then: a day (2026-11-01, which begins in UTC), or how long ago (30d, 12h)
         #[arg(long, value_name = "DATE", value_parser = dates::parse, allow_hyphen_values = true)]
         before: Option<i64>,
         /// Don't ask
@@ -123,7 +123,7 @@ pub(super) enum Verb {
     PurgeQuarantine {
         /// Only what was removed by this one
         id: Option<String>,
-        /// Only what was removed before then: a day (2026-11-01), or how long ago (30d, 12h)
+        /// Only what was removed before then: a day (2026-11-01, which begins in UTC), or how long ago (30d, 12h)
         #[arg(long, value_name = "DATE", value_parser = dates::parse, allow_hyphen_values = true)]
         keep_for: Option<i64>,
         #[command(flatten)]
@@ -570,11 +570,17 @@ pub(super) struct Refresh {
 #[derive(Subcommand)]
 pub(super) enum Roots {
     /// Registers a folder, with filters that hold for all scans of it
+    ///
+    /// Of a root that is registered and offline: whatever is at its path is that root from now on, also where another
+    /// disk was; what was there is gone with the next scan. It asks before that.
     Add {
         /// The folder
         path: PathBuf,
         #[command(flatten)]
         database: Database,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         counting: Counting,
     },

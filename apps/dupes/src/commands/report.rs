@@ -71,8 +71,19 @@ pub(super) fn folders(
     likeness: &Likeness,
     style: Style,
 ) -> Result<Exit, Box<dyn Error>> {
+    let stop = stop_on_signals()?;
     let store = Store::open_to_read(database)?;
-    let (found, gaps) = (report::folders::folders(&store, likeness)?, report::gaps(&store)?);
+    let (gaps, likeness) = (report::gaps(&store)?, *likeness);
+    let compare =
+        move || report::folders::folders(&store, &likeness).map_err(|error| error.to_string());
+    // To compare many takes seconds in which nobody looks whether to stop.
+    let found = match by_worker("folders", &Clock::system(), &stop, compare)? {
+        None => {
+            say("dupes: interrupted: nothing was listed");
+            return Ok(Exit::Interrupted);
+        }
+        Some(found) => found?,
+    };
     let exit = match style {
         Style::Text => tell(style, &found.text(), &serde_json::Value::Null),
         Style::Json => {

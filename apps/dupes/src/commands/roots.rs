@@ -18,14 +18,43 @@ use crate::size::Size;
 use crate::store::Store;
 use crate::store::roots::{Contents, Presence, Root};
 
-pub(super) fn add(database: &Path, path: &Path, words: &Words) -> Result<Exit, Box<dyn Error>> {
+pub(super) fn add(
+    database: &Path,
+    path: &Path,
+    words: &Words,
+    consent: Consent,
+) -> Result<Exit, Box<dyn Error>> {
     let store = Store::open_or_make(database)?;
     let _lock = store.lock("roots add")?;
     let is_known = scan::known_root(&store, path).is_ok();
     let root = root(&store, path, words)?;
+    if !is_known {
+        say(&format!("dupes: registered: {}", shown(&root)));
+        return Ok(Exit::Complete);
+    }
+    let away = store.folders_away(root.id)?;
+    let what = match (root.why_offline(), away) {
+        (None, 0) => {
+            say(&format!("dupes: already registered: {}", shown(&root)));
+            return Ok(Exit::Complete);
+        }
+        // It would be of whatever comes there next.
+        (Some(why), _) if !root.path.is_dir() => {
+            say(&format!("dupes: already registered: {}, which is offline ({why})", shown(&root)));
+            return Ok(Exit::Complete);
+        }
+        (Some(_), _) => "the folder that is there".to_owned(),
+        (None, away) => format!("it without what was mounted on {}", Count(away, "folder")),
+    };
+    let question = format!(
+        "Take {what} for the root {} from now on, and what was there for gone with the next scan?",
+        shown(&root)
+    );
+    if let Some(exit) = refused(&question, consent, &stop_on_signals()?)? {
+        return Ok(exit);
+    }
     store.take_as_it_is(root.id)?;
-    let said = if is_known { "already registered" } else { "registered" };
-    say(&format!("dupes: {said}: {}", shown(&root)));
+    say(&format!("dupes: taken as it is: {}", shown(&root)));
     Ok(Exit::Complete)
 }
 

@@ -26,10 +26,11 @@ use crate::store::scans::State;
 pub(super) fn scan(mut asked: Asked) -> Result<Exit, Box<dyn Error>> {
     let stop = stop_on_signals()?;
     let mode = asked.request.mode;
-    let store = match asked.paths.is_empty() || matches!(mode, Mode::Refresh | Mode::Files) {
+    let mut store = match asked.paths.is_empty() || matches!(mode, Mode::Refresh | Mode::Files) {
         true => Store::open(&asked.database)?,
         false => Store::open_or_make(&asked.database)?,
     };
+    store.heed(&stop)?;
     let lock = store.lock(&format!("scan {}", mode.name()))?;
     if let Some(exit) = keeps_hashes(&store, &mut asked, &stop)? {
         return Ok(exit);
@@ -96,7 +97,14 @@ pub(super) fn scan(mut asked: Asked) -> Result<Exit, Box<dyn Error>> {
             Some(sum) if sum.is_cut_off() => "not begun",
             _ => {
                 let roots = roots.clone();
-                let summary = one(&asked, &store, &lock, roots, turn, &stop, &mut problems)?;
+                let summary = one(&asked, &store, &lock, roots, turn, &stop, &mut problems);
+                if summary.as_ref().is_err_and(|error| scan::is_interruption(&**error)) {
+                    say(
+                        "dupes: interrupted: what is recorded is as it was before; the same command begins anew",
+                    );
+                    return Ok(Exit::Interrupted);
+                }
+                let summary = summary?;
                 let state = summary.state.name();
                 sum = Some(match sum {
                     Some(before) => before.and(&summary),

@@ -13,6 +13,8 @@ use crate::count::Count;
 use crate::exit::Exit;
 use crate::progress::{self, Stage, View};
 use crate::size::Size;
+use crate::store::roots::AWAY;
+use crate::store::rows::CHANGED;
 use crate::store::scans::{Scan, State};
 use crate::store::{Owner, Store, now};
 
@@ -26,7 +28,7 @@ pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Erro
     let store = Store::open_to_read(database)?;
     // Before the rest is read: a scan that ends meanwhile is active in neither.
     let running = store.owner()?.map(Running::new);
-    let scans = store.scans(u32::MAX)?;
+    let scans = store.scans()?;
     let (mut text, mut objects, mut files) = (String::new(), Vec::new(), 0);
     let last = last_of_roots(&scans);
     for root in store.roots()? {
@@ -35,7 +37,15 @@ pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Erro
         // Writing to a String can't fail; neither here nor below.
         let _ = writeln!(text, "{}", roots::line(&root, &contents));
         let _ = writeln!(text, "  {}", last_line(scan, running.as_ref()));
+        let errors = store.errors(root.id)?;
+        for (error, count) in &errors {
+            let _ = writeln!(text, "  not read: {count}: {}", why(*error));
+        }
         let mut object = roots::object(&root, &contents);
+        object["not_read"] = errors
+            .iter()
+            .map(|(error, count)| json!({ "error": error, "why": why(*error), "count": count }))
+            .collect();
         object["last_scan"] = scan.map_or(Value::Null, |scan| scan.id.into());
         objects.push(object);
         files += contents.files + contents.removed;
@@ -58,6 +68,15 @@ pub(super) fn status(database: &Path, style: Style) -> Result<Exit, Box<dyn Erro
         "scans": scans().map(|scan| object(scan, running.as_ref())).collect::<Vec<_>>(),
     });
     Ok(tell(style, text.trim_end(), &object))
+}
+
+/// What was recorded of a file or folder that could not be read.
+fn why(error: i32) -> String {
+    match error {
+        CHANGED => "it changed while it was read".into(),
+        AWAY => "what was mounted there is not".into(),
+        error => std::io::Error::from_raw_os_error(error).to_string(),
+    }
 }
 
 /// Another process, which writes just now.

@@ -119,25 +119,28 @@ impl Contents {
     }
 }
 
-/// Names that lead to files that were seen by another way already: below two mounts of one folder.
+/// Names that lead to files that were seen by another way already: below two mounts of one folder, or behind a link.
 #[derive(Default)]
 pub(super) struct Ways {
-    /// Of each file, with its times: the root of its first name, and how many there were.
-    seen: HashMap<(Inode, i64, i64), (i64, u16)>,
+    /// Of each file, with its times: the root and the folder of its first name, and how many there were.
+    seen: HashMap<(Inode, i64, i64), (i64, u32, u16)>,
 }
 
 impl Ways {
-    /// Whether a name is one more than its file has, and there are others in another root.
+    /// Whether there are others in another root, and a name is one more than its file has; or its folder and that of the
+    /// first name are one. Where a file has a further name somewhere else, its names are not too many.
     pub(super) fn is_further(
         &mut self,
-        root: i64,
+        (root, folder): (i64, u32),
         inode: Inode,
         (mtime, ctime): (i64, i64),
         links: u16,
+        are_one: impl FnOnce(u32, u32) -> bool,
     ) -> bool {
-        let (first, names) = self.seen.entry((inode, mtime, ctime)).or_insert((root, 0));
+        let place = (root, folder, 0);
+        let (first, first_folder, names) = self.seen.entry((inode, mtime, ctime)).or_insert(place);
         *names = names.saturating_add(1);
-        *first != root && *names > links
+        *first != root && (*names > links || are_one(*first_folder, folder))
     }
 }
 
@@ -212,12 +215,20 @@ mod tests {
     fn a_name_too_many_is_another_way_to_its_file() {
         let mut ways = Ways::default();
         let mut name = |root, inode, ctime, links| {
-            ways.is_further(root, (None, Some(1), inode), (1, ctime), links)
+            let folder = root as u32;
+            ways.is_further(
+                (root, folder),
+                (None, Some(1), inode),
+                (1, ctime),
+                links,
+                |one, other| (one, other) == (1, 4),
+            )
         };
         assert!(!name(1, 5, 1, 1) && name(2, 5, 1, 1) && name(3, 5, 1, 1));
         assert!(!name(2, 5, 2, 1), "another file, at another time");
         assert!(!name(1, 6, 1, 2) && !name(2, 6, 1, 2), "a hard link");
         assert!(name(2, 6, 1, 2), "and that again");
         assert!(!name(1, 7, 1, 1) && !name(1, 7, 1, 1), "a symbolic link that was followed");
+        assert!(!name(1, 8, 1, 3) && !name(2, 8, 1, 3) && name(4, 8, 1, 3), "the same folder");
     }
 }

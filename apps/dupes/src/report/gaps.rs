@@ -46,7 +46,7 @@ impl Unfinished {
 /// Of a database, as it is now.
 pub fn gaps(store: &Store) -> Result<Gaps, Error> {
     let is_busy = store.owner().is_ok_and(|owner| owner.is_some());
-    let (scans, totals) = (store.scans(u32::MAX)?, store.wrap(all(store.connection()))?);
+    let (scans, totals) = (store.scans()?, store.wrap(all(store.connection()))?);
     let mut gaps = Gaps { unread: totals.unread, ..Gaps::default() };
     for root in store.roots()? {
         let of_root = scans.iter().filter(|scan| scan.roots.contains(&root.id));

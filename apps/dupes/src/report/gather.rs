@@ -1,10 +1,14 @@
 //! What a report of folders looks through: all folders and files that are there, as trees.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 
 use rusqlite::Connection;
 
 use super::contents::{self, Contents, Ways};
+use super::paths::Paths;
 use crate::alike::{Facts, Trees};
 use crate::store::roots::{AWAY, Presence, Root};
 
@@ -74,7 +78,8 @@ impl Gathered {
         let of_another_time = roots.iter().filter(|root| !root.has_its_numbers());
         let of_another_time: HashSet<i64> = of_another_time.map(|root| root.id).collect();
         let mut files = 0;
-        let Gathered { trees, numbers, places, further, .. } = self;
+        let Gathered { trees, numbers, ids, places, further } = self;
+        let mut here = Here::new(connection, roots);
         each_file(connection, FILES, numbers, |folder, name, row| {
             let (device, root) = places[folder as usize];
             let device = row.get::<_, Option<i64>>(7)?.or(device);
@@ -83,7 +88,13 @@ impl Gathered {
             let (size, mtime) = (row.get::<_, i64>(2)?.cast_unsigned(), row.get(3)?);
             let is_further = roots.len() > 1
                 && contents.is_shared(size)
-                && ways.is_further(root, inode, (mtime, row.get(9)?), links);
+                && ways.is_further(
+                    (root, folder),
+                    inode,
+                    (mtime, row.get(9)?),
+                    links,
+                    |one, other| here.are_one(ids[one as usize], ids[other as usize]),
+                );
             if is_further {
                 trees.doubt(folder);
                 further.push(files);
@@ -101,6 +112,40 @@ impl Gathered {
         })?;
         contents.settle().into_iter().for_each(|(file, content)| trees.know(file, content));
         Ok(())
+    }
+}
+
+/// Folders as they are there now: asked only where names are in doubt.
+struct Here<'a> {
+    connection: &'a Connection,
+    roots: &'a [Root],
+    paths: Option<Paths>,
+    known: HashMap<i64, Option<(u64, u64)>>,
+}
+
+impl<'a> Here<'a> {
+    fn new(connection: &'a Connection, roots: &'a [Root]) -> Here<'a> {
+        Here { connection, roots, paths: None, known: HashMap::new() }
+    }
+
+    fn are_one(&mut self, one: i64, other: i64) -> bool {
+        let one = self.identity(one);
+        one.is_some() && one == self.identity(other)
+    }
+
+    fn identity(&mut self, id: i64) -> Option<(u64, u64)> {
+        if let Some(known) = self.known.get(&id) {
+            return *known;
+        }
+        if self.paths.is_none() {
+            let path = |root: &Root| (root.id, root.path.as_os_str().as_bytes().to_vec());
+            self.paths = Paths::new(self.connection, self.roots.iter().map(path).collect()).ok();
+        }
+        let path = self.paths.as_ref().map(|paths| paths.of(id)).unwrap_or_default();
+        let found = std::fs::metadata(OsStr::from_bytes(&path)).ok();
+        let found = found.map(|found| (found.dev(), found.ino()));
+        self.known.insert(id, found);
+        found
     }
 }
 

@@ -134,7 +134,7 @@ pub fn gather(store: &Store, is_busy: bool, limits: &Limits, stop: &Stop) -> io:
 }
 
 fn root_lines(store: &Store, is_busy: bool) -> Result<Vec<RootLine>, store::Error> {
-    let scans = store.scans(u32::MAX)?;
+    let scans = store.scans()?;
     let line = |root: store::roots::Root| {
         let scan = scans.iter().find(|scan| scan.roots.contains(&root.id));
         Ok(RootLine {

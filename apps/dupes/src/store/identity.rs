@@ -8,6 +8,7 @@ use rusqlite::Row;
 use rustix::fs::{AtFlags, OFlags, StatxFlags, fstat, fstatvfs, statx};
 
 use crate::folders::open_path;
+use crate::mounts;
 use crate::walk::terminated;
 
 /// A folder, as it was when it was looked into.
@@ -38,7 +39,7 @@ impl Identity {
             device: stat.st_dev,
             inode: stat.st_ino,
             file_system: (number != 0 && number != stat.st_dev).then_some(number),
-            born: (is_known && born != 0).then_some(born),
+            born: (is_known && born != 0 && !mounts::makes_its_root_anew(&opened)).then_some(born),
         })
     }
 
@@ -88,7 +89,7 @@ impl Ground {
             (None, true, Some(false)) => Ground::Same,
             // The topmost folder of another one, where numbers of devices are given anew.
             (None, true, Some(true)) => Ground::Another,
-            (None, true, None) if same_device => Ground::Same,
+            // Two disks, one after the other, may have the same number.
             (None, true, None) => Ground::Replaced,
             _ if same_device => Ground::Replaced,
             _ => Ground::Another,
@@ -107,14 +108,24 @@ impl Ground {
             Ground::Same => false,
             Ground::Another => true,
             Ground::Replaced => {
-                let mut names = names.peekable();
+                let mut names = names.filter(|name| !is_on_every_disk(name)).peekable();
                 match names.peek() {
                     Some(_) => !names.any(is_there),
-                    None => std::fs::read_dir(folder).is_ok_and(|mut all| all.next().is_none()),
+                    None => std::fs::read_dir(folder).is_ok_and(|all| {
+                        let mut all = all.flatten().map(|entry| entry.file_name());
+                        all.all(|name| is_on_every_disk(name.as_bytes()))
+                    }),
                 }
             }
         }
     }
+}
+
+/// What file systems and desktops make in the topmost folder says nothing about which one it is.
+fn is_on_every_disk(name: &[u8]) -> bool {
+    name.starts_with(b".Trash")
+        || matches!(name, b"lost+found" | b"System Volume Information" | b"$RECYCLE.BIN")
+        || matches!(name, b".Spotlight-V100" | b".fseventsd")
 }
 
 #[cfg(test)]
@@ -153,7 +164,7 @@ mod tests {
         let known = Identity { born: None, ..known };
         let ground =
             |now| Ground::of(Some(known), Identity { born: None, file_system: None, ..now });
-        assert_eq!(ground(KNOWN), Ground::Same);
+        assert_eq!(ground(KNOWN), Ground::Replaced, "it may be another one: its names decide");
         assert_eq!(ground(Identity { device: 9, ..KNOWN }), Ground::Replaced);
         assert_eq!(ground(Identity { inode: 3, ..KNOWN }), Ground::Replaced);
         assert_eq!(ground(Identity { device: 9, inode: 3, ..KNOWN }), Ground::Another);
@@ -168,6 +179,8 @@ mod tests {
             Ground::Replaced.is_only_the_place(path, &mut names)
         };
         assert!(is_away(&["a"]) && is_away(&[]));
+        std::fs::create_dir(dir.path().join("lost+found")).unwrap();
+        assert!(is_away(&["a", "lost+found"]) && is_away(&["lost+found"]));
         std::fs::write(dir.path().join(".keep"), "").unwrap();
         assert!(is_away(&["a"]) && !is_away(&[]));
         std::fs::write(dir.path().join("a"), "").unwrap();

@@ -216,6 +216,28 @@ impl Store {
         self.wrap(take())
     }
 
+    /// Why files and folders of it could not be read, each with how many.
+    pub fn errors(&self, id: i64) -> Result<Vec<(i32, u64)>, Error> {
+        let sql = "WITH those (id, error) AS (SELECT id, error FROM folders WHERE root = ?1 AND removed IS NULL)
+            SELECT error, count(*) FROM (
+                SELECT error FROM those WHERE error IS NOT NULL UNION ALL
+                SELECT files.error FROM those JOIN files ON folder = id
+                    WHERE files.removed IS NULL AND files.error IS NOT NULL)
+            GROUP BY error ORDER BY error";
+        let all = || {
+            let mut statement = self.connection().prepare(sql)?;
+            statement.query_map([id], |row| Ok((row.get(0)?, number(row, 1)?)))?.collect()
+        };
+        self.wrap(all())
+    }
+
+    /// On how many of its folders something was mounted that was away when they were looked for.
+    pub fn folders_away(&self, id: i64) -> Result<u64, Error> {
+        let sql = "SELECT count(*) FROM folders WHERE root = ?1 AND error = ?2";
+        let count = |row: &Row<'_>| number(row, 0);
+        self.wrap(self.connection().query_row(sql, [id, i64::from(AWAY)], count))
+    }
+
     /// Folders on which something was mounted, and all above them.
     pub fn mounts(&self) -> Result<Mounts, Error> {
         let above = "WITH RECURSIVE above (id) AS (SELECT folder FROM mounts UNION

@@ -4,6 +4,13 @@ use rusqlite::params;
 
 use super::{Error, Store, now};
 
+/// So many scans are remembered, and more only of roots of which these say nothing.
+const REMEMBERED: i64 = 1_000;
+
+const FORGET: &str =
+    "DELETE FROM scans WHERE id <= (SELECT max(id) FROM scans) - ?1 AND id NOT IN (
+    SELECT max(scans.id) FROM scans, json_each(scans.roots) GROUP BY json_each.value, mode, state)";
+
 /// A scan, as it is remembered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
@@ -64,7 +71,8 @@ impl Store {
     /// Begins one. Whoever calls it holds the lock, so that any other that is said to be active was
     /// killed: its number is given back if it was of one of these roots.
     pub fn begin_scan(&self, mode: &str, roots: &[i64]) -> Result<(i64, Option<i64>), Error> {
-        let killed = self.scans(u32::MAX)?.into_iter().filter(|scan| scan.state == State::Active);
+        self.wrap(self.connection().execute(FORGET, [REMEMBERED]))?;
+        let killed = self.scans()?.into_iter().filter(|scan| scan.state == State::Active);
         let mut resumes = None;
         for scan in killed {
             self.end_scan(scan.id, State::Interrupted, &serde_json::Value::Null)?;
@@ -85,13 +93,12 @@ impl Store {
         self.wrap(self.connection().execute(sql, params).map(drop))
     }
 
-    /// The last ones, the newest first.
-    pub fn scans(&self, most: u32) -> Result<Vec<Scan>, Error> {
-        let sql = "SELECT id, mode, roots, began, ended, state, counts FROM scans
-            ORDER BY id DESC LIMIT ?1";
+    /// Those that are remembered, the newest first.
+    pub fn scans(&self) -> Result<Vec<Scan>, Error> {
+        let sql = "SELECT id, mode, roots, began, ended, state, counts FROM scans ORDER BY id DESC";
         let all = || {
             let mut statement = self.connection().prepare(sql)?;
-            let rows = statement.query_map([most], |row| {
+            let rows = statement.query_map([], |row| {
                 let counts = row.get::<_, Option<String>>(6)?.unwrap_or_default();
                 Ok(Scan {
                     id: row.get(0)?,
@@ -106,5 +113,40 @@ impl Store {
             rows.collect()
         };
         self.wrap(all())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_scans_are_forgotten_but_for_the_last_of_each_kind_of_a_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_or_make(&dir.path().join("dupes.db")).unwrap();
+        let scan = |mode: &str, roots: &[i64], state| {
+            let (id, _) = store.begin_scan(mode, roots).unwrap();
+            store.end_scan(id, state, &serde_json::Value::Null).unwrap();
+            id
+        };
+        let rare = [
+            scan("all", &[1, 2], State::Complete),
+            scan("folders", &[2], State::Complete),
+            scan("all", &[2], State::Interrupted),
+        ];
+        let forgotten = scan("all", &[3], State::Complete);
+        let transaction = store.connection().unchecked_transaction().unwrap();
+        for _ in 0..REMEMBERED + 5 {
+            scan("all", &[1, 3], State::Complete);
+        }
+        transaction.commit().unwrap();
+        let ids: Vec<i64> = store.scans().unwrap().iter().map(|scan| scan.id).collect();
+        assert!(rare.iter().all(|id| ids.contains(id)), "the last ones of root 2");
+        assert!(!ids.contains(&forgotten));
+        assert_eq!(
+            ids.len(),
+            REMEMBERED as usize + 1 + rare.len(),
+            "and the one that has just begun"
+        );
     }
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rusqlite::{CachedStatement, Connection, params};
 use tidegate::{BuildError, Pool, Shutdown};
 
-use super::connect;
 use super::identity::Identity;
 use super::roots::AWAY;
 use super::rows::{FileRow, FolderRow};
+use super::{STEPS, connect};
 use crate::digest::Digest;
 use crate::locking::lock;
 use crate::stop::Stop;
@@ -122,7 +122,7 @@ pub enum CanNotWrite {
 impl Writer {
     /// `now` is what things that are gone are gone since.
     pub fn start(path: &Path, now: i64, stop: Stop) -> Result<Writer, CanNotWrite> {
-        let connection = open(path).map_err(CanNotWrite::Sqlite)?;
+        let connection = open(path, &stop).map_err(CanNotWrite::Sqlite)?;
         let pool = Pool::builder("database").workers(1).queue(QUEUE).grace(GRACE).build();
         Ok(Writer {
             pool: pool.map_err(CanNotWrite::Build)?,
@@ -168,7 +168,7 @@ impl Writer {
     }
 
     /// Writes what is left. After it everything that was added is in the database, or an error says why
-    /// not; if the run is to stop, as much of it as there is time for.
+    /// not; if the run is to stop, or is told to meanwhile, as much of it as there is time for.
     pub fn finish(&self) -> rusqlite::Result<()> {
         self.send(&mut lock(&self.collected), true);
         let how = match self.desk.stop.is_asked() {
@@ -180,13 +180,23 @@ impl Writer {
     }
 }
 
-fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = connect(path)?;
+fn open(path: &Path, stop: &Stop) -> rusqlite::Result<Connection> {
+    let mut connection = connect(path)?;
+    // One statement may be about all of a tree.
+    end_after(AT_LAST, &mut connection, stop)?;
     // Nothing is lost but the last second if the power fails, and the file stays whole.
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", -32_768)?;
     connection.pragma_update(None, "wal_autocheckpoint", 8_192)?;
     Ok(connection)
+}
+
+/// Whatever it does ends with an error so long after the run is to stop.
+fn end_after(patience: Duration, connection: &mut Connection, stop: &Stop) -> rusqlite::Result<()> {
+    let (stop, mut since) = (stop.clone(), None);
+    let is_over =
+        move || stop.is_asked() && since.get_or_insert_with(Instant::now).elapsed() >= patience;
+    connection.progress_handler(STEPS, Some(is_over))
 }
 
 impl Desk {
@@ -195,7 +205,8 @@ impl Desk {
             return;
         }
         if let Err(error) = self.try_to_write(records, commit) {
-            // What is not committed is undone when the connection closes.
+            // What is not committed is undone; it may be by now.
+            let _ = lock(&self.connection).execute_batch("ROLLBACK");
             *lock(&self.failed) = Some(error);
             self.stop.ask();
         }
@@ -356,4 +367,74 @@ impl<'a> Statements<'a> {
 
 fn hash(digest: &Option<Digest>) -> Option<&[u8]> {
     digest.as_ref().map(Digest::as_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ErrorCode;
+
+    use super::*;
+    use crate::store::Store;
+
+    /// A tree with so many files that to say of them that they are gone takes many looks whether to stop.
+    fn large(dir: &Path) -> Store {
+        let store = Store::open_or_make(&dir.join("dupes.db")).unwrap();
+        store.use_algorithm(None).unwrap();
+        let rows = "INSERT INTO folders VALUES (1, 1, NULL, x'', 1, 0, NULL, NULL);
+            WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 50000)
+            INSERT INTO files SELECT 1, CAST(n AS BLOB), NULL, n, 1, 1, 1, 1, 1, 0, NULL, x'00', NULL, NULL FROM n";
+        store.connection().execute_batch(rows).unwrap();
+        store
+    }
+
+    fn left(store: &Store, what: &str) -> u64 {
+        let sql = format!("SELECT count(*) FROM files WHERE {what}");
+        store.connection().query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap().cast_unsigned()
+    }
+
+    #[test]
+    fn a_statement_about_all_of_a_tree_ends_when_the_run_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = large(dir.path());
+        let stop = Stop::new();
+        let mut connection = connect(store.path()).unwrap();
+        end_after(Duration::ZERO, &mut connection, &stop).unwrap();
+        let desk = Desk {
+            connection: Mutex::new(connection),
+            begun: Mutex::default(),
+            failed: Mutex::default(),
+            stop: stop.clone(),
+            written: Written::default(),
+            now: 7,
+        };
+        stop.ask();
+        desk.write(&[Record::FolderGone(1)], true);
+        let failed = lock(&desk.failed).take().expect("it is too long");
+        assert_eq!(failed.sqlite_error_code(), Some(ErrorCode::OperationInterrupted));
+        assert_eq!(left(&store, "removed IS NULL"), 50_000, "nothing of it was done");
+        // Nobody is held up by what it has begun.
+        store
+            .end_scan(1, crate::store::scans::State::Interrupted, &serde_json::Value::Null)
+            .unwrap();
+    }
+
+    #[test]
+    fn hashes_are_void_all_at_once_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = large(dir.path());
+        let stop = Stop::after(2);
+        store.heed(&stop).unwrap();
+        let other = Some(crate::digest::Algorithm::Sha256);
+        let error = store.use_algorithm(other).unwrap_err();
+        assert!(error.is_interruption(), "{error}");
+        assert_eq!(left(&store, "hash IS NOT NULL"), 50_000);
+        assert_ne!(store.algorithm().unwrap(), other);
+        // What is not so long heeds nobody.
+        store
+            .end_scan(1, crate::store::scans::State::Interrupted, &serde_json::Value::Null)
+            .unwrap();
+        store.heed(&Stop::new()).unwrap();
+        store.use_algorithm(other).unwrap();
+        assert_eq!(left(&store, "hash IS NULL"), 50_000);
+    }
 }

@@ -357,7 +357,7 @@ fn words(line: &[&str], text: &str) -> crate::cli::Words {
     let environment = Environment::from([("DUPES_DATABASE", "/d")]);
     match parse_in(all, &mut std::io::empty(), &environment) {
         Ok(Verb::Scan(scan)) => scan.words,
-        Ok(Verb::AddRoot(_, _, words)) => words,
+        Ok(Verb::AddRoot(_, _, words, _)) => words,
         other => panic!("{other:?}"),
     }
 }
