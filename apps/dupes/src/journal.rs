@@ -93,7 +93,7 @@ impl Journal {
 impl Story {
     /// Reads one to its end. `None`: it was killed before it had written its first line.
     pub fn read(path: &Path) -> io::Result<Option<Story>> {
-        let shown = path.display();
+        let shown = shelf::shown(path);
         let text = contents(path)
             .map_err(|error| io::Error::new(error.kind(), format!("{shown}: {error}")))?;
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -139,12 +139,12 @@ impl Story {
         Ok(story)
     }
 
-    /// The number of a run among the others, from its first line alone.
-    fn order_in(path: &Path) -> io::Result<Option<u64>> {
+    /// The name of a run and its number among the others, from its first line alone.
+    fn begun(path: &Path) -> io::Result<Option<(String, u64)>> {
         let mut line = Vec::new();
         BufReader::new(opened(path)?).read_until(b'\n', &mut line)?;
         Ok(match Line::from_text(&line) {
-            Some(Line::Begin { order, .. }) => Some(order),
+            Some(Line::Begin { id, order, .. }) => Some((id, order)),
             _ => None,
         })
     }

@@ -300,7 +300,7 @@ fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
         return Ok(Vec::new());
     }
     let (stories, unreadable) = Shelf::open(folder)?.all()?;
-    for one in &unreadable {
+    for one in unreadable.iter().filter(|one| !one.is_copy) {
         say(&format!("dupes: --execute would refuse: {}", one.why));
     }
     for story in stories.iter().filter(|story| story.is_open()) {
@@ -409,7 +409,8 @@ fn locked(
 /// Whatever the others are.
 fn story(shelf: &Shelf, id: &str) -> Result<Story, Box<dyn Error>> {
     let found = shelf.story(id)?;
-    found.ok_or_else(|| format!("there is no {id}: dupes log lists what there is").into())
+    let shown = escaped(id.as_bytes());
+    found.ok_or_else(|| format!("there is no {shown}: dupes log lists what there is").into())
 }
 
 /// How it ends for the shell.

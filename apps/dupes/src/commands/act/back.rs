@@ -80,9 +80,9 @@ pub(in crate::commands) fn recover(
     let mut exit = Exit::Complete;
     for one in &unreadable {
         say(&format!("dupes: {}", one.why));
-        exit = Exit::CouldNotRun;
+        exit = if one.is_copy { exit } else { Exit::CouldNotRun };
     }
-    if open.is_empty() && unreadable.is_empty() {
+    if open.is_empty() && exit == Exit::Complete {
         say("dupes: nothing was interrupted");
     }
     for cut_off in open {

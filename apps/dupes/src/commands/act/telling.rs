@@ -400,12 +400,13 @@ pub(super) fn log(
     one: Option<&str>,
     style: Style,
 ) -> Exit {
-    let exit = if unreadable.is_empty() { Exit::Complete } else { Exit::Unread };
+    let is_read = unreadable.iter().all(|one| one.is_copy);
+    let exit = if is_read { Exit::Complete } else { Exit::Unread };
     if style == Style::Json {
         let runs = stories.iter().map(|story| run_json(story, one.is_some()));
         let others = unreadable
             .iter()
-            .map(|other| json!({"id": other.id, "unreadable": other.why.to_string()}));
+            .map(|other| json!({"id": other.id, "unreadable": other.why.to_string(), "copy": other.is_copy}));
         let runs: Vec<Value> = runs.chain(others).collect();
         return worse(
             exit,
@@ -427,12 +428,9 @@ pub(super) fn log(
             }
         }
     }
-    for Unreadable { id, why } in unreadable {
-        text += &format!(
-            "{}  UNREADABLE: {}\n",
-            escaped(id.as_bytes()),
-            escaped(why.to_string().as_bytes())
-        );
+    for Unreadable { id, why, is_copy } in unreadable {
+        let word = if *is_copy { "COPY" } else { "UNREADABLE" };
+        text += &format!("{}  {word}: {why}\n", escaped(id.as_bytes()));
     }
     if text.is_empty() {
         say("dupes: nothing was ever done");
