@@ -126,7 +126,12 @@ impl Shelf {
 
     /// Begins one, durably. Only whoever holds the lock.
     pub fn begin(&self, action: Action, when: i64) -> io::Result<Journal> {
-        self.begun(action, when).map_err(|error| {
+        self.begin_as(action, when, false)
+    }
+
+    /// And of one that may delete at once what it has removed.
+    pub fn begin_as(&self, action: Action, when: i64, for_good: bool) -> io::Result<Journal> {
+        self.begun(action, when, for_good).map_err(|error| {
             let shown = shown(&self.folder);
             let what =
                 format!("{shown}: no journal can be begun there, so nothing was done: {error}");
@@ -134,7 +139,7 @@ impl Shelf {
         })
     }
 
-    fn begun(&self, action: Action, when: i64) -> io::Result<Journal> {
+    fn begun(&self, action: Action, when: i64, for_good: bool) -> io::Result<Journal> {
         let order = self.last_order()? + 1;
         for _ in 0..MOST {
             // Whoever has another folder of journals may begin one in this second, too: they are not to meet in a
@@ -151,7 +156,7 @@ impl Shelf {
                 opened => {
                     let file = File::from(opened?);
                     let mut journal = Journal { file, id: id.clone(), pending: Vec::new() };
-                    journal.add(&Line::Begin { id, action, when, order });
+                    journal.add(&Line::Begin { id, action, when, order, for_good });
                     journal.sync()?;
                     fsync(File::open(&self.folder)?)?;
                     return Ok(journal);

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::super::{refused, say, stop_on_signals};
 use super::telling::{self, tell_ends};
-use super::{for_good, interrupted, is_known, locked, story, told_once, worse, writable};
+use super::{
+    deleted, for_good, interrupted, is_known, locked, story, to_delete, told_once, worse, writable,
+};
 use crate::act;
 use crate::act::deed::{Action, Deed, Stage};
 use crate::act::held::Held;
@@ -88,6 +90,7 @@ pub(in crate::commands) fn recover(
     for cut_off in open {
         if cut_off.is_cut_off() && way != Way::RollBack {
             told_once(&shelf, &cut_off)?;
+            to_delete(&cut_off).iter().for_each(|text| say(text));
             continue;
         }
         // What is being taken back is taken back.
@@ -99,7 +102,7 @@ pub(in crate::commands) fn recover(
             exit = worse(exit, tell_ends(&cut_off.id, &ends, &cut_off.ground(), done, style));
         }
         let story = story(&shelf, &cut_off.id)?;
-        if let Some(rest) = rest(&cut_off, &story) {
+        if let Some(rest) = rest(&cut_off, &story).or_else(|| to_delete(&story)) {
             say(&rest);
         }
     }
@@ -188,10 +191,8 @@ pub(in crate::commands) fn purge_quarantine(
     }
     let mut exit = Exit::Complete;
     for story in stories {
-        let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
-        let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &stop)
-            .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
-        exit = worse(exit, tell_ends(&story.id, &ends, &ground, "deleted", asked.style));
+        let ends = deleted(&shelf, &story, &copies, &stop)?;
+        exit = worse(exit, tell_ends(&story.id, &ends, &story.ground(), "deleted", asked.style));
         if stop.is_asked() {
             return Ok(Exit::Interrupted);
         }
