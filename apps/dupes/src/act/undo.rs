@@ -15,6 +15,7 @@ use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
 use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
+use super::purge::Copies;
 use super::spare::{cleared, is_spare, named};
 use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
 use super::sync::sync_folder;
@@ -33,6 +34,7 @@ const PIECE: usize = 256 << 10;
 /// All that a run has done, or left aside, and that was not taken back yet. Each with what has become of it.
 pub fn undo(
     story: &Story,
+    copies: &Copies,
     ground: &Ground,
     journal: &mut Journal,
     stop: &Stop,
@@ -61,7 +63,7 @@ pub fn undo(
         for (deed, stage) in batch {
             let end = match stop.is_asked() {
                 true => End::Back(Why::Stopped),
-                false => one(story, deed, ground, stop),
+                false => one((story, copies), deed, ground, stop),
             };
             journal.add(&match (stage, line(deed, &end, NO_TIME, ground)) {
                 (Stage::Left, Line::Done(number, _)) => Line::Left(number),
@@ -103,10 +105,10 @@ fn again_of(deed: &Deed, ground: &Ground) -> Option<Again> {
 }
 
 /// Takes one back, durably; also one of which that was cut off.
-pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+pub(super) fn one(known: (&Story, &Copies), deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     let back = match deed.action {
         Action::Remove | Action::Move => from_aside(deed, ground, stop),
-        Action::Hardlink | Action::Symlink => unlink_link(story, deed, ground, stop),
+        Action::Hardlink | Action::Symlink => unlink_link(known, deed, ground, stop),
         // What is shared is written to apart: there is nothing to give back.
         Action::Reflink => Ok(()),
     };
@@ -168,7 +170,12 @@ fn is_back(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
 /// ```
 ///
 /// What an exchange can catch is never at the name of the unfinished copy: that may be unlinked unseen.
-fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
+fn unlink_link(
+    known: (&Story, &Copies),
+    deed: &Deed,
+    ground: &Ground,
+    stop: &Stop,
+) -> Result<(), Why> {
     let restored = || {
         let folder = ground.folder(&deed.at)?;
         gone(&folder, unfinished(deed).split().1)?;
@@ -177,7 +184,7 @@ fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Resu
             Found::Link if !may_unlink_link(deed, ground, &deed.at, stop)? => {
                 cleared(deed, ground, stop).and(Err(Why::Occupied))
             }
-            Found::Link => put_in_place(story, deed, (ground, &folder), stop),
+            Found::Link => put_in_place(known, deed, (ground, &folder), stop),
             Found::Nothing => cleared(deed, ground, stop).and(Err(Why::Gone)),
             // The number of the old inode may have been given to the new file.
             Found::Victim | Found::Altered | Found::Other => go_on(deed, ground, &folder, stop),
@@ -192,7 +199,7 @@ fn unfinished(deed: &Deed) -> Place {
 }
 
 fn put_in_place(
-    story: &Story,
+    (story, copies): (&Story, &Copies),
     deed: &Deed,
     (ground, folder): (&Ground, &OwnedFd),
     stop: &Stop,
@@ -209,7 +216,7 @@ fn put_in_place(
             again(|| linkat(&from, place.split().1, folder, new, AtFlags::empty()))
                 .map_err(|error| Why::Failed("link it to its other name", error))?;
         }
-        None => copy(deed, ground, folder, new, stop)?,
+        None => copy_of_any(deed, copies, (ground, folder), new, stop)?,
     }
     let made = look(folder, new)?.map(|stat| Facts::new(&stat)).ok_or(Why::Gone)?;
     rename(folder, new, folder, deed.aside.split().1).inspect_err(|_| drop(gone(folder, new)))?;
@@ -329,16 +336,44 @@ fn has_attributes(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
     Ok(attributes.differences(&deed.attributes).is_empty())
 }
 
+/// Of the file that stayed; or, if that has gone, of any other one that stayed and had its bytes, or of the link itself
+/// if that is a name of them: whoever it is, the hash decides.
+fn copy_of_any(
+    deed: &Deed,
+    copies: &Copies,
+    (ground, folder): (&Ground, &OwnedFd),
+    name: &OsStr,
+    stop: &Stop,
+) -> Result<(), Why> {
+    let end = copy(deed, (ground, &deed.keeper), folder, name, stop);
+    if !matches!(end, Err(Why::Keeper(_))) {
+        return end;
+    }
+    if deed.action == Action::Hardlink && copy(deed, (ground, &deed.at), folder, name, stop).is_ok()
+    {
+        return Ok(());
+    }
+    for (base, place) in copies.like(deed) {
+        let (ground, place) =
+            (Ground::new([base.clone()]), Place { root: 0, path: place.path.clone() });
+        match copy(deed, (&ground, &place), folder, name, stop) {
+            Err(Why::Keeper(_)) => {}
+            end => return end,
+        }
+    }
+    end
+}
+
 fn copy(
     deed: &Deed,
-    ground: &Ground,
+    (ground, from): (&Ground, &Place),
     folder: &OwnedFd,
     name: &OsStr,
     stop: &Stop,
 ) -> Result<(), Why> {
     let keeper = |why| Why::Keeper(Box::new(why));
-    let from = ground.folder(&deed.keeper).map_err(keeper)?;
-    let (file, facts) = open_file(&from, deed.keeper.split().1).map_err(keeper)?;
+    let above = ground.folder(from).map_err(keeper)?;
+    let (file, facts) = open_file(&above, from.split().1).map_err(keeper)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = again(|| openat(folder, name, flags, Mode::RUSR | Mode::WUSR));
     let new = File::from(made.map_err(|error| Why::Failed("make a file for it", error))?);

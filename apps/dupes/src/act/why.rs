@@ -44,6 +44,13 @@ pub enum Why {
     LinkedElsewhere,
     /// It is a journal, a database or in a quarantine of this program, or a folder with one in it.
     Own,
+    /// A symbolic link that a run has made leads to it, or below it.
+    LedTo {
+        /// Its path, as it is shown.
+        link: String,
+        /// The run.
+        id: String,
+    },
     /// It lies where files are moved to.
     Target,
     /// There is no place to put it aside.
@@ -119,6 +126,7 @@ impl Why {
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
+            Why::LedTo { .. } => "led-to",
             Why::Target => "target",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
@@ -183,6 +191,10 @@ impl fmt::Display for Why {
             }
             Why::Own => f.write_str(
                 "is a journal, a database or in a quarantine of dupes itself, or has one in it",
+            ),
+            Why::LedTo { link, id } => write!(
+                f,
+                "{link} leads there, a symbolic link of dupes: dupes undo {id} first, which makes it a file again"
             ),
             Why::Target => f.write_str("lies where files are moved to, or has that in it"),
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),

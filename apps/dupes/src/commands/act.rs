@@ -24,6 +24,7 @@ use super::{refused, say, stop_on_signals, watched};
 use crate::act::deed::{Again, Deed, Stage};
 use crate::act::ground::{Base, Ground, Place};
 use crate::act::held::Held;
+use crate::act::led::Links;
 use crate::act::purge::Copies;
 use crate::act::steps::End;
 use crate::act::trees;
@@ -132,6 +133,7 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         action: asked.action,
         put_back: put_back(&stories),
         gone: gone(&stories),
+        links: Links::of(&stories),
         to,
         quarantine: quarantine.map(|base| base.path),
         allow: asked.allow,
