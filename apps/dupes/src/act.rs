@@ -20,6 +20,7 @@ pub mod verify;
 pub mod why;
 
 mod check;
+mod copy;
 pub mod last_look;
 mod outlook;
 mod spare;

@@ -9,10 +9,12 @@ mod acts;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
-use acts::{Acts, manifest};
+use acts::{Acts, manifest, through};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
+use support::{can_inject, in_time};
 
 fn two() -> Acts {
     Acts::with(&[("a", "same"), ("b", "same")])
@@ -284,8 +286,12 @@ fn id_of(said: &str) -> String {
 
 /// `b/x` is a symbolic link to `a/x` by a run of this name, and `c/x` is a copy of that.
 fn a_link_and_a_copy() -> (Acts, String) {
+    linked_and_copied("symlink")
+}
+
+fn linked_and_copied(action: &str) -> (Acts, String) {
     let acts = Acts::with(&[("a/x", "same"), ("b/x", "same")]);
-    let (code, said) = acts.apply(&["symlink", "tree"]);
+    let (code, said) = acts.apply(&[action, "tree"]);
     assert_eq!(code, 0, "{said}");
     acts.write("c/x", "same");
     (acts, id_of(&said))
@@ -356,6 +362,45 @@ fn a_link_is_undone_by_any_file_that_has_stayed_for_its_bytes() {
         acts.runs(&["undo", &id]);
         assert_eq!(acts.manifest()[Path::new("b/x")], before[Path::new("b/x")]);
     }
+}
+
+/// The one that is made for it may be the only one by then.
+#[test]
+fn a_link_that_is_undone_by_another_file_is_so_whenever_it_is_killed() {
+    if !can_inject() {
+        return;
+    }
+    let mut kills = 0;
+    let calls = ["renameat2", "unlinkat", "fsync", "fdatasync", "fchmod"];
+    for (action, call) in
+        ["symlink", "hardlink"].into_iter().flat_map(|it| calls.map(|call| (it, call)))
+    {
+        for when in 1.. {
+            let (acts, id) = linked_and_copied(action);
+            acts.write("d/x", "same");
+            let (code, said) = acts.apply(&["remove", "tree/c", "tree/d"]);
+            assert_eq!(code, 0, "{said}");
+            fs::remove_file(acts.path("a/x")).unwrap();
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            strace.args(["-e", &format!("inject={call}:signal=KILL:when={when}")]);
+            strace.arg(env!("CARGO_BIN_EXE_dupes"));
+            let mut command = through(strace, &acts.command(&["undo", &id]));
+            if in_time(call, move || command.output().unwrap()).status.success() {
+                break; // so often it is not called
+            }
+            kills += 1;
+            let what = format!("{action}, killed at the {when}. {call}");
+            acts.runs(&["recover", "finish"]);
+            acts.runs(&["undo", &id]);
+            let all = acts.manifest();
+            let all: Vec<_> = all.keys().filter_map(|path| path.to_str()).collect();
+            assert_eq!(all, ["", "a", "b", "b/x", "c", "c/x", "d"], "{what}");
+            let found = fs::symlink_metadata(acts.path("b/x")).unwrap();
+            assert!(found.is_file() && acts.read("b/x") == "same", "{what}");
+        }
+    }
+    assert!(kills > 5, "{kills}");
 }
 
 /// Of a hard link the file that stayed has another name: the link.

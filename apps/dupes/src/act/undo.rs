@@ -2,25 +2,23 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, fstat, fsync, linkat, openat, seek, unlinkat};
+use rustix::fs::{AtFlags, fstat, linkat, unlinkat};
 use rustix::io::Errno;
 
+use super::copy::copy_of_any;
 use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
 use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
 use super::purge::Copies;
-use super::spare::{cleared, is_spare, named};
+use super::spare::{cleared, is_at_keeper, is_spare, named};
 use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
 use super::sync::sync_folder;
 use super::trees;
-use super::verify::{errno, fill};
+use super::verify::fill;
 use super::why::Why;
 use crate::buffers::with_buffer;
 use crate::digest::{Algorithm, Hasher};
@@ -199,15 +197,27 @@ fn unfinished(deed: &Deed) -> Place {
 }
 
 fn put_in_place(
-    (story, copies): (&Story, &Copies),
+    known: (&Story, &Copies),
     deed: &Deed,
     (ground, folder): (&Ground, &OwnedFd),
     stop: &Stop,
 ) -> Result<(), Why> {
-    // A copy of an undo that was cut off before the exchange.
-    if !cleared(deed, ground, stop)? {
-        return Err(Why::Occupied);
-    }
+    // A copy of an undo that was cut off before the exchange goes, or is made use of if nothing else has its bytes.
+    let made = match cleared(deed, ground, stop)? {
+        true => make(known, deed, (ground, folder), stop)?,
+        false => made_before(deed, (ground, folder), stop)?,
+    };
+    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
+    take_or_give_back(deed, ground, folder, &made, stop)
+}
+
+/// What is to take the place of the link: aside.
+fn make(
+    (story, copies): (&Story, &Copies),
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<Facts, Why> {
     let unfinished = unfinished(deed);
     let new = unfinished.split().1;
     match sibling(story, deed, ground, stop)? {
@@ -220,8 +230,20 @@ fn put_in_place(
     }
     let made = look(folder, new)?.map(|stat| Facts::new(&stat)).ok_or(Why::Gone)?;
     rename(folder, new, folder, deed.aside.split().1).inspect_err(|_| drop(gone(folder, new)))?;
-    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
-    take_or_give_back(deed, ground, folder, &made, stop)
+    Ok(made)
+}
+
+/// What is aside, if it is that.
+fn made_before(
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<Facts, Why> {
+    let there = Deed { at: deed.aside.clone(), ..deed.clone() };
+    if is_restored(&there, (ground, folder), stop)? && has_attributes(&there, folder)? {
+        return Ok(open_file(folder, there.at.split().1)?.1);
+    }
+    Err(Why::Occupied)
 }
 
 /// After an exchange. Somebody may have put another file at the path just before it, or written to the link.
@@ -264,7 +286,7 @@ pub(super) fn give_back(
 
 /// The file at the path may be what was put there before it was cut off.
 fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<(), Why> {
-    let is_back = is_restored(deed, folder, stop)?;
+    let is_back = is_restored(deed, (ground, folder), stop)?;
     synced(folder)?;
     if !cleared(deed, ground, stop)? {
         // The exchange has caught what somebody had saved just then.
@@ -278,7 +300,7 @@ fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<
     if is_back { Ok(()) } else { Err(Why::Occupied) }
 }
 
-fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
+pub(super) fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
     match again(|| unlinkat(folder, name, AtFlags::empty())) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(Why::Failed("unlink what was put aside", error)),
@@ -286,12 +308,18 @@ fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
 }
 
 /// Whether what is there is what undo puts there: these bytes.
-fn is_restored(deed: &Deed, folder: &OwnedFd, stop: &Stop) -> Result<bool, Why> {
+fn is_restored(
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<bool, Why> {
     let (file, facts) = match open_file(folder, deed.at.split().1) {
         Err(Why::Gone | Why::NotAFile) => return Ok(false),
         opened => opened?,
     };
-    if facts.size != deed.facts.size || facts.is_file(&deed.keeper_facts) {
+    // Of a symbolic link the one that stayed may have gone, and its number be that of the copy.
+    let is_link = deed.action == Action::Hardlink && facts.is_file(&deed.keeper_facts);
+    if facts.size != deed.facts.size || is_link || is_at_keeper(deed, ground, &facts) {
         return Ok(false);
     }
     Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
@@ -320,7 +348,7 @@ fn sibling<'s>(
         );
         if is_there {
             let folder = ground.folder(&other.at)?;
-            if is_restored(other, &folder, stop)? && has_attributes(other, &folder)? {
+            if is_restored(other, (ground, &folder), stop)? && has_attributes(other, &folder)? {
                 return Ok(Some(&other.at));
             }
         }
@@ -334,104 +362,6 @@ fn has_attributes(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
     let stat = fstat(&file).map_err(|error| Why::Failed("look at it", error))?;
     let attributes = super::facts::Attributes::of(&file, &stat)?;
     Ok(attributes.differences(&deed.attributes).is_empty())
-}
-
-/// Of the file that stayed; or, if that has gone, of any other one that stayed and had its bytes, or of the link itself
-/// if that is a name of them: whoever it is, the hash decides.
-fn copy_of_any(
-    deed: &Deed,
-    copies: &Copies,
-    (ground, folder): (&Ground, &OwnedFd),
-    name: &OsStr,
-    stop: &Stop,
-) -> Result<(), Why> {
-    let end = copy(deed, (ground, &deed.keeper), folder, name, stop);
-    if !matches!(end, Err(Why::Keeper(_))) {
-        return end;
-    }
-    if deed.action == Action::Hardlink && copy(deed, (ground, &deed.at), folder, name, stop).is_ok()
-    {
-        return Ok(());
-    }
-    for (base, place) in copies.like(deed) {
-        let (ground, place) =
-            (Ground::new([base.clone()]), Place { root: 0, path: place.path.clone() });
-        match copy(deed, (&ground, &place), folder, name, stop) {
-            Err(Why::Keeper(_)) => {}
-            end => return end,
-        }
-    }
-    end
-}
-
-fn copy(
-    deed: &Deed,
-    (ground, from): (&Ground, &Place),
-    folder: &OwnedFd,
-    name: &OsStr,
-    stop: &Stop,
-) -> Result<(), Why> {
-    let keeper = |why| Why::Keeper(Box::new(why));
-    let above = ground.folder(from).map_err(keeper)?;
-    let (file, facts) = open_file(&above, from.split().1).map_err(keeper)?;
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = again(|| openat(folder, name, flags, Mode::RUSR | Mode::WUSR));
-    let new = File::from(made.map_err(|error| Why::Failed("make a file for it", error))?);
-    let failed = |error| Why::Failed("write it", errno(&error));
-    let (mut at, mut data) = (0, 0..0);
-    let write = |bytes: &[u8]| {
-        at += bytes.len() as u64;
-        write_data(&file, &new, &mut data, bytes, at - bytes.len() as u64).map_err(failed)
-    };
-    let copied = read_all(&file, stop, write).and_then(|digest| {
-        new.set_len(facts.size).map_err(failed)?;
-        if digest != deed.digest || !Facts::of(&file)?.is_as_written(&facts) {
-            return Err(keeper(Why::Changed));
-        }
-        deed.attributes.give_to(&new)?;
-        again(|| fsync(&new)).map_err(|error| Why::Failed("make it durable", error))
-    });
-    copied.inspect_err(|_| drop(gone(folder, name)))
-}
-
-/// What is a hole in the file that stays is one in the copy. `data`: what is known of it. Where nobody can say, all is
-/// written.
-fn write_data(
-    from: &File,
-    to: &File,
-    data: &mut Range<u64>,
-    bytes: &[u8],
-    at: u64,
-) -> io::Result<()> {
-    let (mut begin, end) = (at, at + bytes.len() as u64);
-    while begin < end {
-        if begin >= data.end {
-            *data = next_data(from, begin);
-        }
-        let (is_hole, until) = match data.start > begin {
-            true => (true, data.start.min(end)),
-            false => (false, data.end.min(end)),
-        };
-        let some = &bytes[(begin - at) as usize..(until - at) as usize];
-        // Whatever the file system says of it: what was read counts.
-        if !is_hole || some.iter().any(|byte| *byte != 0) {
-            to.write_all_at(some, begin)?;
-        }
-        begin = until;
-    }
-    Ok(())
-}
-
-fn next_data(file: &File, at: u64) -> Range<u64> {
-    match seek(file, SeekFrom::Data(at)) {
-        Ok(start) => {
-            let end = seek(file, SeekFrom::Hole(start)).unwrap_or(u64::MAX);
-            start..end.max(start + 1)
-        }
-        // Behind the last of it.
-        Err(Errno::NXIO) => u64::MAX..u64::MAX,
-        Err(_) => at..u64::MAX,
-    }
 }
 
 /// All bytes of a file, and their hash.
