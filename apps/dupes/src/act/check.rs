@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Wanted;
 use super::deed::{Action, Deed};
-use super::facts::{Attributes, Facts};
+use super::facts::{Aspect, Attributes, Facts};
 use super::ground::{Ground, Place, may_rename_in, open_file};
 use super::quarantine::{Mount, mount_of};
 use super::trees;
@@ -92,6 +92,10 @@ pub(super) fn check(
             &fstat(&keeper.file).map_err(|error| Why::Failed("look at it", error))?,
         )?;
         let mut differences = attributes.differences(&other);
+        let is_of_another = differences.contains(&Aspect::Owner);
+        if wanted.action.links() && is_of_another && !attributes.may_give_owner() {
+            return Err(Why::OtherOwner);
+        }
         differences.retain(|aspect| !wanted.allow.contains(aspect));
         if wanted.action.links() && has_others {
             return Err(Why::LinkedElsewhere);

@@ -36,6 +36,8 @@ pub enum Why {
     Partly(Cut),
     /// A link would take these from it.
     Attributes(Vec<Aspect>),
+    /// It is somebody else's than the file that stays, and undo could not give it back to him.
+    OtherOwner,
     /// Somebody has changed these while it was acted on.
     Altered(Vec<Aspect>),
     /// No link and no shared extent leads from one file system to another.
@@ -122,6 +124,7 @@ impl Why {
             Why::LastCopy => "last-copy",
             Why::Partly(_) => "partly",
             Why::Attributes(_) => "attributes",
+            Why::OtherOwner => "other-owner",
             Why::Altered(_) => "altered",
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
@@ -174,6 +177,9 @@ impl fmt::Display for Why {
                      --allow-differing {names} if that is fine"
                 )
             }
+            Why::OtherOwner => f.write_str(
+                "has another owner than the file that stays, which undo could not give back: only root may",
+            ),
             Why::Altered(aspects) => {
                 let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
                 write!(
