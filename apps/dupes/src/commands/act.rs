@@ -259,7 +259,7 @@ fn to_delete(story: &Story) -> Option<String> {
     (names > 0).then(|| {
         format!(
             "dupes: {id} was to delete what it removed, and {what} {are} in the quarantine: dupes purge-quarantine \
-             {id} deletes {them}, and so does apply remove --no-undo --execute"
+             {id} deletes {them}, and so does dupes apply remove --no-undo --execute"
         )
     })
 }
