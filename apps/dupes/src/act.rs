@@ -8,6 +8,7 @@ pub mod deed;
 pub mod facts;
 pub mod ground;
 pub mod held;
+pub mod led;
 pub mod purge;
 pub mod quarantine;
 pub mod recover;
@@ -19,6 +20,7 @@ pub mod verify;
 pub mod why;
 
 mod check;
+mod copy;
 pub mod last_look;
 mod outlook;
 mod spare;
@@ -36,6 +38,7 @@ use self::deed::{Action, Again, Deed, Extent};
 use self::facts::{Aspect, Facts, Time};
 use self::ground::{Base, Ground, Place, look};
 use self::last_look::LastLook;
+use self::led::Links;
 use self::outlook::Outlook;
 use self::quarantine::{Mount, Quarantines};
 use self::steps::{End, act_and_see, finish, make_folders};
@@ -65,6 +68,8 @@ pub struct Wanted {
     pub put_back: HashMap<Before, Again>,
     /// Paths of which earlier runs have taken what was there, in full.
     pub gone: HashSet<Vec<u8>>,
+    /// Symbolic links that earlier runs have made.
+    pub links: Links,
     /// In what a file may differ from the one it becomes a link to.
     pub allow: HashSet<Aspect>,
     /// What is not touched, whatever the plan says.

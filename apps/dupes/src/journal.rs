@@ -53,6 +53,8 @@ pub struct Story {
     pub when: i64,
     /// Its number among all runs of its folder: clocks go back. 0: of before there were such numbers.
     pub order: u64,
+    /// What it removed was to be deleted at once, and nobody has begun to take it back since.
+    pub for_good: bool,
     /// What places refer to, by number.
     pub bases: Vec<Base>,
     /// Folders that it may have made, in this order.
@@ -93,7 +95,7 @@ impl Journal {
 impl Story {
     /// Reads one to its end. `None`: it was killed before it had written its first line.
     pub fn read(path: &Path) -> io::Result<Option<Story>> {
-        let shown = path.display();
+        let shown = shelf::shown(path);
         let text = contents(path)
             .map_err(|error| io::Error::new(error.kind(), format!("{shown}: {error}")))?;
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
@@ -116,12 +118,13 @@ impl Story {
                 )));
             };
             let taken = match (&mut story, line) {
-                (None, Line::Begin { id, action, when, order }) => {
+                (None, Line::Begin { id, action, when, order, for_good }) => {
                     story = Some(Story {
                         id,
                         action,
                         when,
                         order,
+                        for_good,
                         bases: Vec::new(),
                         made: Vec::new(),
                         deeds: Vec::new(),
@@ -139,12 +142,12 @@ impl Story {
         Ok(story)
     }
 
-    /// The number of a run among the others, from its first line alone.
-    fn order_in(path: &Path) -> io::Result<Option<u64>> {
+    /// The name of a run and its number among the others, from its first line alone.
+    fn begun(path: &Path) -> io::Result<Option<(String, u64)>> {
         let mut line = Vec::new();
         BufReader::new(opened(path)?).read_until(b'\n', &mut line)?;
         Ok(match Line::from_text(&line) {
-            Some(Line::Begin { order, .. }) => Some(order),
+            Some(Line::Begin { id, order, .. }) => Some((id, order)),
             _ => None,
         })
     }
@@ -198,18 +201,21 @@ impl Story {
                 return Ok(());
             }
             Line::RollingBack => {
-                self.rolling_back = true;
+                (self.rolling_back, self.for_good) = (true, false);
                 return Ok(());
             }
             Line::Done(number, folder) => (number, Stage::Done(folder)),
             Line::Back(number, ctime) => (number, Stage::Back(ctime)),
-            Line::Undoing(number) => match self.stage(number) {
-                Some(Stage::Done(folder) | Stage::Undoing(folder)) => {
-                    (number, Stage::Undoing(folder))
+            Line::Undoing(number) => {
+                self.for_good = false;
+                match self.stage(number) {
+                    Some(Stage::Done(folder) | Stage::Undoing(folder)) => {
+                        (number, Stage::Undoing(folder))
+                    }
+                    Some(Stage::Left) => (number, Stage::Undoing(NO_TIME)),
+                    _ => return Err("it takes back what is not done"),
                 }
-                Some(Stage::Left) => (number, Stage::Undoing(NO_TIME)),
-                _ => return Err("it takes back what is not done"),
-            },
+            }
             Line::Undone(number, again) => (number, Stage::Undone(again)),
             Line::Purging(number) => (number, Stage::Purging),
             Line::Purged(number) => (number, Stage::Purged),
@@ -239,6 +245,11 @@ impl Story {
     /// Whether it was cut off between two deeds, before it had done all: nothing is open, but the rest was not begun.
     pub fn is_cut_off(&self) -> bool {
         !self.finished && !self.is_open() && !self.deeds.is_empty()
+    }
+
+    /// Names that are in the quarantine, and were to be deleted at once.
+    pub fn to_delete(&self) -> u64 {
+        if self.for_good && !self.is_open() { self.count(Stage::is_aside) } else { 0 }
     }
 
     /// Where all of it is.

@@ -226,11 +226,18 @@ fn a_closed_pipe_stops_nothing_that_was_begun() {
 
 // ---------------------------------------------------------------- what is given back
 
-/// As somebody who may not write to what he may not write to. None, said to be skipped, where that can't be.
+const NOBODY: u32 = 65_534;
+
+/// As somebody who may not write to what he may not write to, though all of it is his. None, said to be skipped, where
+/// that can't be.
 fn as_nobody(acts: &Acts, words: &[&str]) -> Option<(i32, String)> {
+    as_nobody_but(acts, &[], words)
+}
+
+/// But these, which are somebody else's.
+fn as_nobody_but(acts: &Acts, others: &[&str], words: &[&str]) -> Option<(i32, String)> {
     let mut command = acts.command(words);
     if rustix::process::geteuid().is_root() {
-        const NOBODY: u32 = 65_534;
         // The program may lie where only root comes to.
         let program = acts.beside("dupes");
         if !program.exists() {
@@ -240,6 +247,7 @@ fn as_nobody(acts: &Acts, words: &[&str]) -> Option<(i32, String)> {
             Command::new("chown").args(["-hR", "65534:65534"]).arg(acts.beside("")).status();
         assert!(everything.unwrap().success());
         chown(acts.beside(""), Some(NOBODY), Some(NOBODY)).unwrap();
+        others.iter().for_each(|name| chown(acts.path(name), Some(1000), Some(1000)).unwrap());
         let mut setpriv = Command::new("setpriv");
         setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
         command = acts::through(setpriv, &command);
@@ -293,6 +301,37 @@ fn a_file_that_its_owner_may_not_write_to_gets_its_attributes_back() {
         );
         assert_ne!(acts.inode("a"), acts.inode("b"));
     }
+}
+
+/// What undo could not give back is not taken.
+#[test]
+fn a_file_that_only_root_could_give_back_to_its_owner_is_not_linked() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: only root can give a file to somebody else");
+    }
+    let words = ["--allow-differing", "owner", "tree"];
+    for action in ["hardlink", "symlink"] {
+        for (more, execute) in [(&[][..], false), (&words[..2], false), (&words[..2], true)] {
+            let acts = Acts::with(&[("a", "same"), ("b", "same")]);
+            let mut words = [&["apply", action, "tree"], more].concat();
+            words.extend(execute.then_some("--execute"));
+            let Some((code, said)) = as_nobody_but(&acts, &["b"], &words) else { return };
+            assert!(code == 3 && said.contains("undo could not give back"), "{code}: {said}");
+            assert!(said.contains(" 0 names"), "{said}");
+            assert_ne!(acts.inode("a"), acts.inode("b"));
+        }
+    }
+    // One that is ours can be ours again.
+    let acts = Acts::with(&[("a", "same"), ("b", "same")]);
+    let before = acts.inode("b");
+    let words = [&["apply", "symlink", "--execute"], &words[..]].concat();
+    let (code, said) = as_nobody_but(&acts, &["a"], &words).unwrap();
+    assert!(code == 0 && acts.inode("b") != before, "{said}");
+    let (code, said) = as_nobody_but(&acts, &["a"], &["undo"]).unwrap();
+    assert_eq!(code, 0, "{said}");
+    let all = acts.manifest();
+    let owner = |name: &str| all[std::path::Path::new(name)].owner;
+    assert_eq!((owner("a"), owner("b")), ((1000, 1000), (NOBODY, NOBODY)));
 }
 
 /// One of two names of a file became a link, and the other one could not.

@@ -116,6 +116,103 @@ fn a_folder_that_was_purged_in_part_is_never_told_to_be_restored() {
     }
 }
 
+const AT_ONCE: [&str; 10] = [
+    "apply",
+    "remove",
+    "tree",
+    "--no-undo",
+    "--yes",
+    "--execute",
+    "--quarantine",
+    "aside",
+    "--threads",
+    "1",
+];
+
+/// Whatever moment that is: the same command deletes the rest, and what is said of it is so.
+#[test]
+fn deleting_at_once_that_is_killed_at_any_step_is_gone_on_with_by_the_same_command() {
+    if !can_inject() {
+        return;
+    }
+    let mut waited = 0;
+    for call in ["fdatasync", "renameat2", "unlinkat"] {
+        for when in 1.. {
+            let acts = Acts::with(&[("a", "same"), ("b", "same"), ("x/c", "same")]);
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            strace.args(["-e", &format!("inject={call}:signal=KILL:when={when}")]);
+            strace.arg(env!("CARGO_BIN_EXE_dupes"));
+            let mut command = through(strace, &acts.command(&AT_ONCE));
+            if in_time(call, move || command.output().unwrap()).status.success() {
+                break; // so often it is not called
+            }
+            let what = format!("killed at the {when}. {call}");
+            let all = || files(&acts.tree()) + files(&acts.quarantine());
+            loop {
+                let (aside, before) = (files(&acts.quarantine()), all());
+                let output = acts.run(&AT_ONCE);
+                let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+                let what = format!("{what}: {said}");
+                if said.contains("was interrupted") {
+                    assert_eq!((output.status.code(), all()), (Some(2), before), "{what}");
+                    let (_, err) = acts.ends(&["recover", "finish"], 0);
+                    let left = files(&acts.quarantine());
+                    let are = if left == 1 { "1 name is" } else { &format!("{left} names are") };
+                    let is_said = err.contains(&format!("{are} in the quarantine: dupes purge-q"));
+                    assert_eq!(is_said, left > 0, "{what}{err}");
+                    continue;
+                }
+                assert_eq!(output.status.code(), Some(0), "{what}");
+                let (gone, left) = (before - all(), format!("{aside} name"));
+                assert!(said.contains(&format!("deleted {gone} name")), "{gone}: {what}");
+                assert!(said.contains(", 0 bytes by dupes purge-quarantine"), "{what}");
+                assert_eq!(said.contains("in the quarantine: dupes purge-"), aside > 0, "{what}");
+                assert!(aside == 0 || said.contains(&left), "{left}: {what}");
+                waited += aside;
+                break;
+            }
+            assert_eq!((files(&acts.quarantine()), files(&acts.tree())), (0, 1), "{what}");
+            assert_eq!(acts.read("a"), "same", "{what}");
+            let (out, err) = acts.ends(&AT_ONCE, 0);
+            assert!(out.contains("deleted 0 names;") && err.is_empty(), "{what}: {out}{err}");
+        }
+    }
+    assert!(waited > 0, "some were in the quarantine when it was killed");
+}
+
+/// Others say so, and leave it alone; who takes it back wants it.
+#[test]
+fn what_was_to_be_deleted_at_once_is_deleted_by_nobody_else() {
+    if !can_inject() {
+        return;
+    }
+    let acts = Acts::with(&[("a", "same"), ("b", "same"), ("c", "more"), ("d", "more")]);
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=unlinkat"]);
+    strace.args(["-e", "inject=unlinkat:error=EIO:when=1+"]);
+    strace.arg(env!("CARGO_BIN_EXE_dupes"));
+    let mut command = through(strace, &acts.command(&AT_ONCE));
+    assert_eq!(in_time("dupes", move || command.output().unwrap()).status.code(), Some(3));
+    assert_eq!(files(&acts.quarantine()), 2);
+    let words = "2 names are in the quarantine: dupes purge-quarantine 2";
+    let apply = ["apply", "remove", "tree", "--quarantine", "aside"];
+    for more in [&[][..], &["--no-undo"], &["--execute"]] {
+        let (_, err) = acts.ends(&[&apply, more].concat(), 0);
+        assert!(err.contains(words), "{err}");
+        assert_eq!(files(&acts.quarantine()), 2, "{more:?}");
+    }
+    // It is asked for them, too.
+    let (_, err) = acts.ends(&[&apply[..], &["--execute", "--no-undo"]].concat(), 1);
+    assert!(err.contains("Delete 2 files (8.0 KiB) for good?"), "{err}");
+    // One can't go back.
+    acts.write("b", "in the way");
+    acts.ends(&["undo"], 3);
+    let (out, err) = acts.ends(&AT_ONCE, 0);
+    assert!(!err.contains("was to delete") && out.contains("deleted 1 name;"), "{out}{err}");
+    assert_eq!(files(&acts.quarantine()), 1, "that one is still there");
+}
+
 /// Three names of two files, one of them with holes, and a folder.
 #[test]
 fn it_asks_for_as_much_as_apply_has_told() {

@@ -7,11 +7,14 @@ mod support;
 mod acts;
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
 
-use acts::{Acts, manifest};
+use acts::{Acts, manifest, through};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
+use support::{can_inject, in_time};
 
 fn two() -> Acts {
     Acts::with(&[("a", "same"), ("b", "same")])
@@ -271,4 +274,166 @@ fn what_a_report_has_and_is_not_so_any_more_is_counted() {
     let (out, err) = acts.ends(&["apply", "remove", "--report"], 3);
     assert!(err.contains("tree/b: left as it is"), "{err}");
     assert!(out.contains("2 are left as they are"), "{out}{err}");
+}
+
+// ---------------------------------------------------------------- links of before
+
+/// The name of the run that was just made, by what it said.
+fn id_of(said: &str) -> String {
+    let id = said.split("dupes undo ").nth(1).unwrap_or_else(|| panic!("{said}"));
+    id.split_whitespace().next().unwrap().to_owned()
+}
+
+/// `b/x` is a symbolic link to `a/x` by a run of this name, and `c/x` is a copy of that.
+fn a_link_and_a_copy() -> (Acts, String) {
+    linked_and_copied("symlink")
+}
+
+fn linked_and_copied(action: &str) -> (Acts, String) {
+    let acts = Acts::with(&[("a/x", "same"), ("b/x", "same")]);
+    let (code, said) = acts.apply(&[action, "tree"]);
+    assert_eq!(code, 0, "{said}");
+    acts.write("c/x", "same");
+    (acts, id_of(&said))
+}
+
+#[test]
+fn what_a_symbolic_link_of_ours_leads_to_does_not_go() {
+    for how in [&["remove"][..], &["move", "--to", "moved"], &["remove", "--folders"]] {
+        let (acts, id) = a_link_and_a_copy();
+        fs::create_dir(acts.beside("moved")).unwrap();
+        // The folder, and what is in it.
+        let keep = ["", "/**"].map(|end| format!("path:{}{end}", acts.path("c").display()));
+        let words = [how, &["--keep", &keep[0], "--keep", &keep[1], "tree"]].concat();
+        let link = acts.path("b/x");
+        let why = format!("{} leads there", link.display());
+        let before = acts.manifest();
+        let (out, err) = acts.ends(&[&["apply"], &words[..]].concat(), 3);
+        assert!(out.contains(" 0 names"), "{how:?}: {out}{err}");
+        for said in [err, acts.apply(&words).1] {
+            assert!(said.contains(&why), "{how:?}: {said}");
+            assert!(said.contains(&format!("dupes undo {id} first")), "{how:?}: {said}");
+        }
+        assert_eq!(acts.manifest(), before, "{how:?}");
+        // As a file that stays it does for the others.
+        let (code, said) = acts.apply(&["remove", "tree/a", "tree/c"]);
+        assert!(code == 0 && !acts.has("c/x") && acts.read("b/x") == "same", "{said}");
+        acts.runs(&["undo"]);
+        // A link that leads elsewhere by now is somebody else's.
+        fs::remove_file(&link).unwrap();
+        symlink("elsewhere", &link).unwrap();
+        let (code, said) = acts.apply(&words);
+        assert!(code == 0 && !acts.has("a/x"), "{how:?}: {said}");
+        // Nor is one that was taken back.
+        let (acts, id) = a_link_and_a_copy();
+        fs::create_dir(acts.beside("moved")).unwrap();
+        acts.runs(&["undo", &id]);
+        let words = [how, &["tree"]].concat();
+        let (code, said) = acts.apply(&words);
+        assert!(code == 0 && !acts.has("c/x"), "{how:?}: {said}");
+    }
+}
+
+#[test]
+fn a_link_is_undone_by_any_file_that_has_stayed_for_its_bytes() {
+    for action in ["symlink", "hardlink"] {
+        let acts = Acts::with(&[("a/x", "same"), ("b/x", "same")]);
+        let before = acts.manifest();
+        let (code, said) = acts.apply(&[action, "tree"]);
+        assert_eq!(code, 0, "{said}");
+        let id = id_of(&said);
+        acts.write("c/x", "same");
+        acts.write("d/x", "same");
+        // It is known by this that the one in `c` has stayed.
+        let (code, said) = acts.apply(&["remove", "tree/c", "tree/d"]);
+        assert_eq!(code, 0, "{said}");
+        fs::remove_file(acts.path("a/x")).unwrap();
+        if action == "hardlink" {
+            // The link is no copy either by now.
+            acts.write("b/x", "other");
+            acts.ends(&["undo", &id], 3);
+            assert_eq!(acts.read("b/x"), "other");
+            continue;
+        }
+        acts.write("c/x", "SAME");
+        let (_, err) = acts.ends(&["undo", &id], 3);
+        assert!(err.contains("the file that stays") && err.contains("a/x"), "{err}");
+        acts.write("c/x", "same");
+        acts.runs(&["undo", &id]);
+        assert_eq!(acts.manifest()[Path::new("b/x")], before[Path::new("b/x")]);
+    }
+}
+
+/// The one that is made for it may be the only one by then.
+#[test]
+fn a_link_that_is_undone_by_another_file_is_so_whenever_it_is_killed() {
+    if !can_inject() {
+        return;
+    }
+    let mut kills = 0;
+    let calls = ["renameat2", "unlinkat", "fsync", "fdatasync", "fchmod"];
+    for (action, call) in
+        ["symlink", "hardlink"].into_iter().flat_map(|it| calls.map(|call| (it, call)))
+    {
+        for when in 1.. {
+            let (acts, id) = linked_and_copied(action);
+            acts.write("d/x", "same");
+            let (code, said) = acts.apply(&["remove", "tree/c", "tree/d"]);
+            assert_eq!(code, 0, "{said}");
+            fs::remove_file(acts.path("a/x")).unwrap();
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            strace.args(["-e", &format!("inject={call}:signal=KILL:when={when}")]);
+            strace.arg(env!("CARGO_BIN_EXE_dupes"));
+            let mut command = through(strace, &acts.command(&["undo", &id]));
+            if in_time(call, move || command.output().unwrap()).status.success() {
+                break; // so often it is not called
+            }
+            kills += 1;
+            let what = format!("{action}, killed at the {when}. {call}");
+            acts.runs(&["recover", "finish"]);
+            acts.runs(&["undo", &id]);
+            let all = acts.manifest();
+            let all: Vec<_> = all.keys().filter_map(|path| path.to_str()).collect();
+            assert_eq!(all, ["", "a", "b", "b/x", "c", "c/x", "d"], "{what}");
+            let found = fs::symlink_metadata(acts.path("b/x")).unwrap();
+            assert!(found.is_file() && acts.read("b/x") == "same", "{what}");
+        }
+    }
+    assert!(kills > 5, "{kills}");
+}
+
+/// Of a hard link the file that stayed has another name: the link.
+#[test]
+fn a_hard_link_whose_other_name_is_gone_is_undone_by_its_own_bytes() {
+    let acts = Acts::with(&[("a", "same"), ("b", "same")]);
+    fs::set_permissions(acts.path("b"), fs::Permissions::from_mode(0o600)).unwrap();
+    let before = acts.manifest();
+    let (code, said) = acts.apply(&["hardlink", "tree", "--allow-differing", "mode"]);
+    assert_eq!(code, 0, "{said}");
+    fs::remove_file(acts.path("a")).unwrap();
+    assert_ne!(acts.manifest()[Path::new("b")], before[Path::new("b")]);
+    acts.runs(&["undo"]);
+    assert_eq!(acts.manifest()[Path::new("b")], before[Path::new("b")]);
+}
+
+#[test]
+fn a_run_that_can_not_be_taken_back_is_not_all_that_undo_knows() {
+    let acts = Acts::with(&[("a", "same"), ("b", "same"), ("c/x", "more"), ("d/x", "more")]);
+    let (_, said) = acts.apply(&["remove", "tree/a", "tree/b"]);
+    let first = id_of(&said);
+    let (_, said) = acts.apply(&["symlink", "tree/c", "tree/d"]);
+    let last = id_of(&said);
+    fs::remove_file(acts.path("c/x")).unwrap();
+    for _ in 0..2 {
+        let (_, err) = acts.ends(&["undo"], 3);
+        assert!(err.contains("the file that stays"), "it says why: {err}");
+        let words = format!("nothing of {last} could be taken back");
+        assert!(err.contains(&words), "{err}");
+        assert!(err.contains(&format!("dupes undo {first} takes back the one before it")), "{err}");
+    }
+    acts.runs(&["undo", &first]);
+    assert!(acts.has("b"));
+    let (_, err) = acts.ends(&["undo"], 3);
+    assert!(err.contains("dupes log lists what was done"), "{err}");
 }

@@ -6,13 +6,15 @@ mod support;
 #[path = "support/acts.rs"]
 mod acts;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
 use acts::{Acts, Manifest, manifest};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use support::is_root;
+use support::{in_time, is_root};
 
 /// Two of three files were removed, and wait in the quarantine.
 fn removed() -> Acts {
@@ -180,6 +182,107 @@ fn a_journal_that_is_no_file_of_ours_is_not_followed_and_nobody_waits() {
         fs::remove_file(&odd).unwrap();
     }
     undo_goes(&acts);
+}
+
+/// Its code, and all that it said, with this as the folder of all data.
+fn with_data(acts: &Acts, data: &OsStr, words: &[&str]) -> (i32, String) {
+    let mut command = acts.command(words);
+    command.env("XDG_DATA_HOME", acts.beside("").join(data));
+    let output = in_time("dupes", move || command.output().unwrap());
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn journals_are_found_in_a_folder_whose_path_is_not_text() {
+    let acts = Acts::with(&[("a", "same"), ("b", "same"), ("c", "more"), ("d", "more")]);
+    let run = |words: &[&str]| with_data(&acts, OsStr::from_bytes(b"j\xff"), words);
+    let one = ["apply", "remove", "tree/a", "tree/b", "--execute", "--quarantine", "aside"];
+    let (code, said) = run(&one);
+    assert_eq!(code, 0, "{said}");
+    let other = ["apply", "remove", "tree/c", "tree/d", "--execute", "--quarantine", "aside"];
+    assert_eq!(run(&other).0, 0);
+    let (_, log) = run(&["log"]);
+    assert_eq!(log.lines().filter(|line| line.contains("done 1")).count(), 2, "{log}");
+    let (_, said) = run(&["undo"]);
+    assert!(acts.has("d") && !acts.has("b"), "the last one: {said}");
+    // One that was interrupted stops the next one.
+    let folder = acts.beside("").join(OsStr::from_bytes(b"j\xff")).join("dupes/journal");
+    let first = folder.join(format!("{}.journal", log.split_whitespace().next().unwrap()));
+    let text = fs::read_to_string(&first).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let done = lines.iter().position(|line| line.contains("{\"done")).unwrap();
+    fs::write(&first, lines[..done].concat()).unwrap();
+    let (code, said) = run(&other);
+    assert!(code == 2 && said.contains("was interrupted"), "{said}");
+    assert_eq!(run(&["recover", "roll-back"]).0, 0);
+    assert!(acts.has("b"));
+}
+
+#[test]
+fn control_bytes_in_the_path_of_a_journal_do_not_reach_the_terminal() {
+    let acts = Acts::with(&[("a", "same"), ("b", "same")]);
+    let data = OsStr::from_bytes(b"\x1b[31m");
+    let apply = ["apply", "remove", "tree", "--execute", "--quarantine", "aside"];
+    assert_eq!(with_data(&acts, data, &apply).0, 0);
+    let folder = acts.beside("").join(data).join("dupes/journal");
+    let mut all = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let path = all.find(|path| path.extension().is_some_and(|end| end == "journal")).unwrap();
+    let says = |words: &str| {
+        for command in [&["undo"][..], &["log"], &["recover", "finish"], &apply] {
+            let (_, said) = with_data(&acts, data, command);
+            assert!(!said.contains('\x1b'), "{command:?}: {said:?}");
+            assert!(said.contains(r"\x1b[31m") || command == ["log"], "{command:?}: {said}");
+            assert!(said.contains(words), "{command:?}: {said}");
+        }
+    };
+    let whole = fs::read(&path).unwrap();
+    let copy = folder.join("copy.journal");
+    fs::write(&copy, &whole).unwrap();
+    let (_, said) = with_data(&acts, data, &["log"]);
+    assert!(said.contains(r"\x1b[31m/dupes/journal/copy.journal"), "{said:?}");
+    fs::remove_file(copy).unwrap();
+    fs::write(&path, "not\nwhole\n").unwrap();
+    says("damaged");
+    fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).unwrap();
+    says("is not yours alone");
+    fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    fs::write(&path, &whole).unwrap();
+    fs::remove_file(folder.join("lock")).unwrap();
+    fs::create_dir(folder.join("lock")).unwrap();
+    let (_, said) = with_data(&acts, data, &["undo"]);
+    assert!(!said.contains('\x1b') && said.contains("can't be locked"), "{said:?}");
+}
+
+/// What was interrupted is settled in the journal that has its name.
+#[test]
+fn a_copy_of_a_journal_is_said_to_be_one_and_stops_nobody() {
+    for is_damaged in [false, true] {
+        let acts = removed();
+        let (path, whole) = (journal(&acts), fs::read_to_string(journal(&acts)).unwrap());
+        let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+        let done = lines.iter().position(|line| line.contains("{\"done")).unwrap();
+        let cut = lines[..done].concat();
+        let copy = path.with_file_name("backup.journal");
+        let text = if is_damaged { cut.replacen("intent", "intend", 1) } else { cut.clone() };
+        fs::write(&path, &cut).unwrap();
+        fs::write(&copy, &text).unwrap();
+        let id = path.file_stem().unwrap().to_str().unwrap();
+        let words = format!("backup.journal: a copy of {id}.journal");
+        let log = acts.runs(&["log"]);
+        assert!(log.contains(&words) && log.contains("backup  COPY"), "{log}");
+        assert_eq!(log.lines().filter(|line| line.contains("INTERRUPTED")).count(), 1, "{log}");
+        let (_, err) = acts.ends(&["recover", "finish"], 0);
+        assert!(err.contains(&words), "{err}");
+        let (_, err) = acts.ends(&["recover", "finish"], 0);
+        assert!(err.contains("nothing was interrupted"), "{err}");
+        let (_, err) = acts.ends(&["undo", "backup"], 2);
+        assert!(err.contains(&words), "{err}");
+        acts.runs(ALL[0]);
+        acts.runs(&["undo", id]);
+        assert_eq!(fs::read_to_string(&copy).unwrap(), text, "it is as it was");
+        assert_eq!(["a", "b", "x/c"].map(|name| acts.read(name)), ["same"; 3]);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Wanted;
 use super::deed::{Action, Deed};
-use super::facts::{Attributes, Facts};
+use super::facts::{Aspect, Attributes, Facts};
 use super::ground::{Ground, Place, may_rename_in, open_file};
 use super::quarantine::{Mount, mount_of};
 use super::trees;
@@ -59,6 +59,7 @@ pub(super) fn check(
         }
     };
     if victim.tree.is_some() {
+        not_led_to(&victim.names[0], ground, wanted)?;
         let mut checked = trees::check(set, victim, ground, wanted, stop)?;
         // A plan may say anything: of each file no more than its last block is not full.
         let most = victim.tree.as_ref().map_or(0, |tree| {
@@ -91,6 +92,10 @@ pub(super) fn check(
             &fstat(&keeper.file).map_err(|error| Why::Failed("look at it", error))?,
         )?;
         let mut differences = attributes.differences(&other);
+        let is_of_another = differences.contains(&Aspect::Owner);
+        if wanted.action.links() && is_of_another && !attributes.may_give_owner() {
+            return Err(Why::OtherOwner);
+        }
         differences.retain(|aspect| !wanted.allow.contains(aspect));
         if wanted.action.links() && has_others {
             return Err(Why::LinkedElsewhere);
@@ -227,6 +232,7 @@ fn name(
     let is = |known: &Facts| {
         name.facts == *known || victim.names.len() > 1 && name.facts.is_as_written(known)
     };
+    not_led_to(place, ground, wanted)?;
     let again = wanted.put_back.get(&super::before(&victim.facts));
     let again = again.map(|it| Facts { inode: it.inode, ctime: it.ctime, ..victim.facts });
     // Nobody could look at what was put back: all but the ctime has to do, before all bytes are compared.
@@ -240,6 +246,14 @@ fn name(
         name.may_go.clone()?;
     }
     Ok(name)
+}
+
+/// A symbolic link of ours is not to lead nowhere.
+fn not_led_to(place: &Place, ground: &Ground, wanted: &Wanted) -> Result<(), Why> {
+    match wanted.links.lead_to(&ground.path(place)) {
+        Some(why) if wanted.action.sets_aside() => Err(why),
+        _ => Ok(()),
+    }
 }
 
 /// To any name of a file that stays: by which one it was linked is not known any more.

@@ -10,6 +10,7 @@ use rustix::fs::{
     fremovexattr, fsetxattr, fstat, futimens,
 };
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid, getgroups};
 
 use super::why::Why;
 
@@ -135,6 +136,14 @@ impl Attributes {
         all.into_iter().filter(|(_, differs)| *differs).map(|(aspect, _)| aspect).collect()
     }
 
+    /// Whether we may give a file of ours to this user and group.
+    pub fn may_give_owner(&self) -> bool {
+        let (user, group) = self.owner;
+        let (ours, our_group) = (geteuid(), getegid());
+        let is_ours = || our_group.as_raw() == group || in_groups(group);
+        ours.is_root() || ours.as_raw() == user && is_ours()
+    }
+
     /// Gives them to a new file of ours. Its owner first: to change that takes special bits away. Then what
     /// only who may write to it can give; then its mode, which may take that away; ACLs change the mode, and so
     /// come after it. The times last.
@@ -167,6 +176,11 @@ impl Attributes {
         give(true)?;
         step("give back its times", set_times(&file, self.times))
     }
+}
+
+/// Whether we are a member.
+fn in_groups(group: u32) -> bool {
+    getgroups().is_ok_and(|all| all.iter().any(|it| it.as_raw() == group))
 }
 
 /// When it was last read, and written to.

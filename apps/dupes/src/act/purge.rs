@@ -38,6 +38,11 @@ impl Copies {
         }
         copies
     }
+
+    /// Where there may be one of these bytes.
+    pub(super) fn like(&self, deed: &Deed) -> impl Iterator<Item = &(Base, Place)> {
+        self.0.get(&(deed.digest, deed.tree)).into_iter().flatten()
+    }
 }
 
 /// All that a run has put into the quarantine. Each with what has become of it.
@@ -103,7 +108,7 @@ fn by_any(deed: &Deed, (story, ground): (&Story, &Ground), copies: &Copies, stop
     }
     // It may be on a disk that is not there just now.
     let is_away = matches!(&end, End::Back(Why::Keeper(why)) if **why == Why::OtherRoot);
-    for (base, place) in copies.0.get(&(deed.digest, deed.tree)).into_iter().flatten() {
+    for (base, place) in copies.like(deed) {
         let mut ground = story.ground();
         let root = ground.add(base.clone());
         let keeper = Place { root, path: place.path.clone() };

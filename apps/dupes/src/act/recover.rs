@@ -3,6 +3,7 @@
 use super::deed::{Action, Deed, Stage};
 use super::ground::Ground;
 use super::last_look::LastLook;
+use super::purge::Copies;
 use super::settle::{Stand, stand};
 use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
 use super::why::Why;
@@ -28,6 +29,7 @@ pub type Ends = Vec<(Deed, End)>;
 /// end is for who undoes the rest.
 pub fn settle(
     story: &Story,
+    copies: &Copies,
     ground: &Ground,
     way: Way,
     journal: &mut Journal,
@@ -47,7 +49,7 @@ pub fn settle(
         }
         let end = match stage {
             Stage::Undoing(time) => {
-                let end = undo::one(story, deed, ground, stop);
+                let end = undo::one((story, copies), deed, ground, stop);
                 journal.add(&undo::line(deed, &end, *time, ground));
                 end
             }

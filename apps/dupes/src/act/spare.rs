@@ -66,7 +66,8 @@ pub(super) fn is_spare(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool
     }
 }
 
-fn is_at_keeper(deed: &Deed, ground: &Ground, link: &Facts) -> bool {
+/// Whether it is a name of the file that stays.
+pub(super) fn is_at_keeper(deed: &Deed, ground: &Ground, link: &Facts) -> bool {
     let keeper = ground.folder(&deed.keeper).and_then(|above| look(&above, deed.keeper.split().1));
     matches!(keeper, Ok(Some(stat)) if Facts::new(&stat).is_file(link))
 }

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::facts::{Attributes, Facts};
 use super::last_look::LastLook;
+use super::purge::Copies;
 use super::recover::{Way, settle};
 use super::steps::{End, act, finish};
 use super::*;
@@ -121,7 +122,8 @@ impl Scene {
 
     fn recovered_until(&self, story: &Story, way: Way, stop: &Stop) -> End {
         let mut journal = self.shelf.resume(&story.id).unwrap();
-        let mut ends = settle(story, &story.ground(), way, &mut journal, stop).unwrap();
+        let mut ends =
+            settle(story, &Copies::default(), &story.ground(), way, &mut journal, stop).unwrap();
         assert_eq!(ends.len(), 1);
         let again = self.shelf.stories().unwrap().remove(0);
         assert_eq!(again.is_open(), matches!(ends[0].1, End::Open(_)));
@@ -275,7 +277,9 @@ fn after_a_crash_at_any_step_it_can_be_rolled_back() {
             let story = scene.shelf.stories().unwrap().remove(0);
             let mut journal = scene.shelf.resume(&story.id).unwrap();
             let was_done = story.count(|stage| matches!(stage, deed::Stage::Done(_)));
-            let undone = undo::undo(&story, &story.ground(), &mut journal, &Stop::new()).unwrap();
+            let undone =
+                undo::undo(&story, &Copies::default(), &story.ground(), &mut journal, &Stop::new())
+                    .unwrap();
             assert_eq!((undone.len() as u64, &end), (was_done, &End::Done), "{action} {state}");
             assert_eq!(scene.shape(), before(), "{action} {state}: {end:?} {undone:?}");
             assert!(!scene.is_linked(), "{action} {state}");

@@ -2,24 +2,23 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 
-use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, fstat, fsync, linkat, openat, seek, unlinkat};
+use rustix::fs::{AtFlags, fstat, linkat, unlinkat};
 use rustix::io::Errno;
 
+use super::copy::copy_of_any;
 use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
 use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
-use super::spare::{cleared, is_spare, named};
+use super::purge::Copies;
+use super::spare::{cleared, is_at_keeper, is_spare, named};
 use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
 use super::sync::sync_folder;
 use super::trees;
-use super::verify::{errno, fill};
+use super::verify::fill;
 use super::why::Why;
 use crate::buffers::with_buffer;
 use crate::digest::{Algorithm, Hasher};
@@ -33,6 +32,7 @@ const PIECE: usize = 256 << 10;
 /// All that a run has done, or left aside, and that was not taken back yet. Each with what has become of it.
 pub fn undo(
     story: &Story,
+    copies: &Copies,
     ground: &Ground,
     journal: &mut Journal,
     stop: &Stop,
@@ -61,7 +61,7 @@ pub fn undo(
         for (deed, stage) in batch {
             let end = match stop.is_asked() {
                 true => End::Back(Why::Stopped),
-                false => one(story, deed, ground, stop),
+                false => one((story, copies), deed, ground, stop),
             };
             journal.add(&match (stage, line(deed, &end, NO_TIME, ground)) {
                 (Stage::Left, Line::Done(number, _)) => Line::Left(number),
@@ -103,10 +103,10 @@ fn again_of(deed: &Deed, ground: &Ground) -> Option<Again> {
 }
 
 /// Takes one back, durably; also one of which that was cut off.
-pub(super) fn one(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> End {
+pub(super) fn one(known: (&Story, &Copies), deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     let back = match deed.action {
         Action::Remove | Action::Move => from_aside(deed, ground, stop),
-        Action::Hardlink | Action::Symlink => unlink_link(story, deed, ground, stop),
+        Action::Hardlink | Action::Symlink => unlink_link(known, deed, ground, stop),
         // What is shared is written to apart: there is nothing to give back.
         Action::Reflink => Ok(()),
     };
@@ -168,7 +168,12 @@ fn is_back(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
 /// ```
 ///
 /// What an exchange can catch is never at the name of the unfinished copy: that may be unlinked unseen.
-fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
+fn unlink_link(
+    known: (&Story, &Copies),
+    deed: &Deed,
+    ground: &Ground,
+    stop: &Stop,
+) -> Result<(), Why> {
     let restored = || {
         let folder = ground.folder(&deed.at)?;
         gone(&folder, unfinished(deed).split().1)?;
@@ -177,7 +182,7 @@ fn unlink_link(story: &Story, deed: &Deed, ground: &Ground, stop: &Stop) -> Resu
             Found::Link if !may_unlink_link(deed, ground, &deed.at, stop)? => {
                 cleared(deed, ground, stop).and(Err(Why::Occupied))
             }
-            Found::Link => put_in_place(story, deed, (ground, &folder), stop),
+            Found::Link => put_in_place(known, deed, (ground, &folder), stop),
             Found::Nothing => cleared(deed, ground, stop).and(Err(Why::Gone)),
             // The number of the old inode may have been given to the new file.
             Found::Victim | Found::Altered | Found::Other => go_on(deed, ground, &folder, stop),
@@ -192,15 +197,27 @@ fn unfinished(deed: &Deed) -> Place {
 }
 
 fn put_in_place(
-    story: &Story,
+    known: (&Story, &Copies),
     deed: &Deed,
     (ground, folder): (&Ground, &OwnedFd),
     stop: &Stop,
 ) -> Result<(), Why> {
-    // A copy of an undo that was cut off before the exchange.
-    if !cleared(deed, ground, stop)? {
-        return Err(Why::Occupied);
-    }
+    // A copy of an undo that was cut off before the exchange goes, or is made use of if nothing else has its bytes.
+    let made = match cleared(deed, ground, stop)? {
+        true => make(known, deed, (ground, folder), stop)?,
+        false => made_before(deed, (ground, folder), stop)?,
+    };
+    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
+    take_or_give_back(deed, ground, folder, &made, stop)
+}
+
+/// What is to take the place of the link: aside.
+fn make(
+    (story, copies): (&Story, &Copies),
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<Facts, Why> {
     let unfinished = unfinished(deed);
     let new = unfinished.split().1;
     match sibling(story, deed, ground, stop)? {
@@ -209,12 +226,24 @@ fn put_in_place(
             again(|| linkat(&from, place.split().1, folder, new, AtFlags::empty()))
                 .map_err(|error| Why::Failed("link it to its other name", error))?;
         }
-        None => copy(deed, ground, folder, new, stop)?,
+        None => copy_of_any(deed, copies, (ground, folder), new, stop)?,
     }
     let made = look(folder, new)?.map(|stat| Facts::new(&stat)).ok_or(Why::Gone)?;
     rename(folder, new, folder, deed.aside.split().1).inspect_err(|_| drop(gone(folder, new)))?;
-    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
-    take_or_give_back(deed, ground, folder, &made, stop)
+    Ok(made)
+}
+
+/// What is aside, if it is that.
+fn made_before(
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<Facts, Why> {
+    let there = Deed { at: deed.aside.clone(), ..deed.clone() };
+    if is_restored(&there, (ground, folder), stop)? && has_attributes(&there, folder)? {
+        return Ok(open_file(folder, there.at.split().1)?.1);
+    }
+    Err(Why::Occupied)
 }
 
 /// After an exchange. Somebody may have put another file at the path just before it, or written to the link.
@@ -257,7 +286,7 @@ pub(super) fn give_back(
 
 /// The file at the path may be what was put there before it was cut off.
 fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<(), Why> {
-    let is_back = is_restored(deed, folder, stop)?;
+    let is_back = is_restored(deed, (ground, folder), stop)?;
     synced(folder)?;
     if !cleared(deed, ground, stop)? {
         // The exchange has caught what somebody had saved just then.
@@ -271,7 +300,7 @@ fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<
     if is_back { Ok(()) } else { Err(Why::Occupied) }
 }
 
-fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
+pub(super) fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
     match again(|| unlinkat(folder, name, AtFlags::empty())) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(Why::Failed("unlink what was put aside", error)),
@@ -279,12 +308,18 @@ fn gone(folder: &OwnedFd, name: &OsStr) -> Result<(), Why> {
 }
 
 /// Whether what is there is what undo puts there: these bytes.
-fn is_restored(deed: &Deed, folder: &OwnedFd, stop: &Stop) -> Result<bool, Why> {
+fn is_restored(
+    deed: &Deed,
+    (ground, folder): (&Ground, &OwnedFd),
+    stop: &Stop,
+) -> Result<bool, Why> {
     let (file, facts) = match open_file(folder, deed.at.split().1) {
         Err(Why::Gone | Why::NotAFile) => return Ok(false),
         opened => opened?,
     };
-    if facts.size != deed.facts.size || facts.is_file(&deed.keeper_facts) {
+    // Of a symbolic link the one that stayed may have gone, and its number be that of the copy.
+    let is_link = deed.action == Action::Hardlink && facts.is_file(&deed.keeper_facts);
+    if facts.size != deed.facts.size || is_link || is_at_keeper(deed, ground, &facts) {
         return Ok(false);
     }
     Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
@@ -313,7 +348,7 @@ fn sibling<'s>(
         );
         if is_there {
             let folder = ground.folder(&other.at)?;
-            if is_restored(other, &folder, stop)? && has_attributes(other, &folder)? {
+            if is_restored(other, (ground, &folder), stop)? && has_attributes(other, &folder)? {
                 return Ok(Some(&other.at));
             }
         }
@@ -327,76 +362,6 @@ fn has_attributes(deed: &Deed, folder: &OwnedFd) -> Result<bool, Why> {
     let stat = fstat(&file).map_err(|error| Why::Failed("look at it", error))?;
     let attributes = super::facts::Attributes::of(&file, &stat)?;
     Ok(attributes.differences(&deed.attributes).is_empty())
-}
-
-fn copy(
-    deed: &Deed,
-    ground: &Ground,
-    folder: &OwnedFd,
-    name: &OsStr,
-    stop: &Stop,
-) -> Result<(), Why> {
-    let keeper = |why| Why::Keeper(Box::new(why));
-    let from = ground.folder(&deed.keeper).map_err(keeper)?;
-    let (file, facts) = open_file(&from, deed.keeper.split().1).map_err(keeper)?;
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = again(|| openat(folder, name, flags, Mode::RUSR | Mode::WUSR));
-    let new = File::from(made.map_err(|error| Why::Failed("make a file for it", error))?);
-    let failed = |error| Why::Failed("write it", errno(&error));
-    let (mut at, mut data) = (0, 0..0);
-    let write = |bytes: &[u8]| {
-        at += bytes.len() as u64;
-        write_data(&file, &new, &mut data, bytes, at - bytes.len() as u64).map_err(failed)
-    };
-    let copied = read_all(&file, stop, write).and_then(|digest| {
-        new.set_len(facts.size).map_err(failed)?;
-        if digest != deed.digest || !Facts::of(&file)?.is_as_written(&facts) {
-            return Err(keeper(Why::Changed));
-        }
-        deed.attributes.give_to(&new)?;
-        again(|| fsync(&new)).map_err(|error| Why::Failed("make it durable", error))
-    });
-    copied.inspect_err(|_| drop(gone(folder, name)))
-}
-
-/// What is a hole in the file that stays is one in the copy. `data`: what is known of it. Where nobody can say, all is
-/// written.
-fn write_data(
-    from: &File,
-    to: &File,
-    data: &mut Range<u64>,
-    bytes: &[u8],
-    at: u64,
-) -> io::Result<()> {
-    let (mut begin, end) = (at, at + bytes.len() as u64);
-    while begin < end {
-        if begin >= data.end {
-            *data = next_data(from, begin);
-        }
-        let (is_hole, until) = match data.start > begin {
-            true => (true, data.start.min(end)),
-            false => (false, data.end.min(end)),
-        };
-        let some = &bytes[(begin - at) as usize..(until - at) as usize];
-        // Whatever the file system says of it: what was read counts.
-        if !is_hole || some.iter().any(|byte| *byte != 0) {
-            to.write_all_at(some, begin)?;
-        }
-        begin = until;
-    }
-    Ok(())
-}
-
-fn next_data(file: &File, at: u64) -> Range<u64> {
-    match seek(file, SeekFrom::Data(at)) {
-        Ok(start) => {
-            let end = seek(file, SeekFrom::Hole(start)).unwrap_or(u64::MAX);
-            start..end.max(start + 1)
-        }
-        // Behind the last of it.
-        Err(Errno::NXIO) => u64::MAX..u64::MAX,
-        Err(_) => at..u64::MAX,
-    }
 }
 
 /// All bytes of a file, and their hash.

@@ -36,6 +36,8 @@ pub enum Why {
     Partly(Cut),
     /// A link would take these from it.
     Attributes(Vec<Aspect>),
+    /// It is somebody else's than the file that stays, and undo could not give it back to him.
+    OtherOwner,
     /// Somebody has changed these while it was acted on.
     Altered(Vec<Aspect>),
     /// No link and no shared extent leads from one file system to another.
@@ -44,6 +46,13 @@ pub enum Why {
     LinkedElsewhere,
     /// It is a journal, a database or in a quarantine of this program, or a folder with one in it.
     Own,
+    /// A symbolic link that a run has made leads to it, or below it.
+    LedTo {
+        /// Its path, as it is shown.
+        link: String,
+        /// The run.
+        id: String,
+    },
     /// It lies where files are moved to.
     Target,
     /// There is no place to put it aside.
@@ -115,10 +124,12 @@ impl Why {
             Why::LastCopy => "last-copy",
             Why::Partly(_) => "partly",
             Why::Attributes(_) => "attributes",
+            Why::OtherOwner => "other-owner",
             Why::Altered(_) => "altered",
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
+            Why::LedTo { .. } => "led-to",
             Why::Target => "target",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
@@ -166,6 +177,9 @@ impl fmt::Display for Why {
                      --allow-differing {names} if that is fine"
                 )
             }
+            Why::OtherOwner => f.write_str(
+                "has another owner than the file that stays, which undo could not give back: only root may",
+            ),
             Why::Altered(aspects) => {
                 let names: Vec<String> = aspects.iter().map(ToString::to_string).collect();
                 write!(
@@ -183,6 +197,10 @@ impl fmt::Display for Why {
             }
             Why::Own => f.write_str(
                 "is a journal, a database or in a quarantine of dupes itself, or has one in it",
+            ),
+            Why::LedTo { link, id } => write!(
+                f,
+                "{link} leads there, a symbolic link of dupes: dupes undo {id} first, which makes it a file again"
             ),
             Why::Target => f.write_str("lies where files are moved to, or has that in it"),
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),

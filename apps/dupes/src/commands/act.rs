@@ -23,7 +23,10 @@ use self::telling::Teller;
 use super::{refused, say, stop_on_signals, watched};
 use crate::act::deed::{Again, Deed, Stage};
 use crate::act::ground::{Base, Ground, Place};
+use crate::act::held::Held;
+use crate::act::led::Links;
 use crate::act::purge::Copies;
+use crate::act::steps::End;
 use crate::act::trees;
 use crate::act::why::Why;
 use crate::act::{self, Before, Sums, Wanted};
@@ -37,6 +40,7 @@ use crate::own::Own;
 use crate::plan::{self, Keep, Member, Plan};
 use crate::replace::replace;
 use crate::size::Size;
+use crate::stop::Stop;
 use crate::store::now;
 
 pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>> {
@@ -102,6 +106,7 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         Some((shelf, _)) => shelf.stories()?,
         None => as_it_would_be(&asked.journal)?,
     };
+    stories.iter().filter_map(to_delete).for_each(|text| say(&text));
     let (plan, left_out, exit) = match &asked.subject.source {
         Source::Plan(file) => {
             let mut plan = read_plan(file)?;
@@ -128,6 +133,7 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         action: asked.action,
         put_back: put_back(&stories),
         gone: gone(&stories),
+        links: Links::of(&stories),
         to,
         quarantine: quarantine.map(|base| base.path),
         allow: asked.allow,
@@ -142,15 +148,20 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         let sums = Sums { refused: sums.refused + left_out, ..sums };
         return Ok(worse(exit, teller.end(&sums, None, None)));
     };
-    if asked.for_good && !plan.sets.is_empty() {
+    // What a run of before was to delete, too, and had not come to.
+    let mut earlier = stories;
+    earlier.retain(|story| asked.for_good && story.to_delete() > 0);
+    if asked.for_good && !(plan.sets.is_empty() && earlier.is_empty()) {
+        let held = Held::by(&earlier);
         let folders = plan.victims().filter(|(_, victim)| victim.tree.is_some()).count() as u64;
         let files = plan.victims().count() as u64 - folders;
-        let question = for_good(files, folders, plan.frees());
+        let bytes = plan.frees().saturating_add(held.bytes);
+        let question = for_good(files + held.files, folders + held.folders, bytes);
         if let Some(exit) = refused(&question, asked.consent, &live.stop)? {
             return Ok(exit);
         }
     }
-    let mut journal = shelf.begin(asked.action, now())?;
+    let mut journal = shelf.begin_as(asked.action, now(), asked.for_good)?;
     let id = journal.id().to_owned();
     let pool = Pool::builder("acting").workers(threads.get()).queue(2 * threads.get()).build()?;
     let pools: Pools = {
@@ -167,15 +178,21 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         true => {
             drop(journal);
             let story = story(&shelf, &id)?;
-            let (ground, mut journal) = (story.ground(), shelf.resume(&id)?);
             let copies = Copies::of(&shelf.stories()?);
-            let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &live.stop)
-                .map_err(|why| format!("{why}: {}", interrupted(&id)))?;
-            Some(teller.purged(&ends, &ground))
+            let mut purged =
+                teller.purged(&deleted(&shelf, &story, &copies, &live.stop)?, &story.ground());
+            for story in &earlier {
+                let bytes = || Held::by(std::slice::from_ref(story)).bytes;
+                let before = bytes();
+                let ends = deleted(&shelf, story, &copies, &live.stop)?;
+                let these = teller.purged(&ends, &story.ground());
+                purged.and_earlier(these, story.to_delete(), (before, bytes()));
+            }
+            Some(purged)
         }
         false => None,
     };
-    let is_left = purged.is_some_and(|purged| purged.names < sums.done);
+    let is_left = purged.is_some_and(|purged| purged.is_left(sums.done));
     let stopped = sums.stopped || is_left && live.stop.is_asked();
     let sums = Sums { stopped, refused: sums.refused + left_out, ..sums };
     Ok(worse(exit, teller.end(&sums, Some(&id), purged)))
@@ -232,6 +249,31 @@ fn cut_off(story: &Story) -> String {
         "dupes: {id} was cut off between two actions, {names} done and none halfway: the same command does the \
          rest, and dupes undo {id} takes back what is done"
     )
+}
+
+/// Of what was to be deleted at once: it is not told as done when it is not.
+fn to_delete(story: &Story) -> Option<String> {
+    let (id, names) = (&story.id, story.to_delete());
+    let (are, them) = if names == 1 { ("is", "it") } else { ("are", "them") };
+    let what = Count(names, "name");
+    (names > 0).then(|| {
+        format!(
+            "dupes: {id} was to delete what it removed, and {what} {are} in the quarantine: dupes purge-quarantine \
+             {id} deletes {them}, and so does dupes apply remove --no-undo --execute"
+        )
+    })
+}
+
+/// All that a run has put into the quarantine, as far as it may be.
+fn deleted(
+    shelf: &Shelf,
+    story: &Story,
+    copies: &Copies,
+    stop: &Stop,
+) -> Result<Vec<(Deed, End)>, Box<dyn Error>> {
+    let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
+    let ends = act::purge::purge(story, copies, &ground, &mut journal, stop);
+    Ok(ends.map_err(|why| format!("{why}: {}", interrupted(&story.id)))?)
 }
 
 /// What was put back may have been acted on and put back again.
@@ -300,7 +342,7 @@ fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
         return Ok(Vec::new());
     }
     let (stories, unreadable) = Shelf::open(folder)?.all()?;
-    for one in &unreadable {
+    for one in unreadable.iter().filter(|one| !one.is_copy) {
         say(&format!("dupes: --execute would refuse: {}", one.why));
     }
     for story in stories.iter().filter(|story| story.is_open()) {
@@ -409,7 +451,8 @@ fn locked(
 /// Whatever the others are.
 fn story(shelf: &Shelf, id: &str) -> Result<Story, Box<dyn Error>> {
     let found = shelf.story(id)?;
-    found.ok_or_else(|| format!("there is no {id}: dupes log lists what there is").into())
+    let shown = escaped(id.as_bytes());
+    found.ok_or_else(|| format!("there is no {shown}: dupes log lists what there is").into())
 }
 
 /// How it ends for the shell.

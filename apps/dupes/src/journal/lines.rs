@@ -27,6 +27,8 @@ pub enum Line {
         when: i64,
         /// Its number among all runs of its folder.
         order: u64,
+        /// What it removes is deleted at once.
+        for_good: bool,
     },
     /// The next number is that of this folder.
     Base(Base),
@@ -91,9 +93,13 @@ impl Line {
 
     fn to_json(&self) -> Value {
         match self {
-            Line::Begin { id, action, when, order } => {
+            Line::Begin { id, action, when, order, for_good } => {
                 let action = action.name();
-                json!({"begin": {"version": VERSION, "id": id, "action": action, "when": when, "order": order}})
+                let mut begin = json!({"version": VERSION, "id": id, "action": action, "when": when, "order": order});
+                if *for_good {
+                    begin["for_good"] = true.into();
+                }
+                json!({"begin": begin})
             }
             Line::Base(base) => json!({"base": from_base(base)}),
             Line::Made(place) => json!({"made": from_place(place)}),
@@ -130,6 +136,7 @@ impl Line {
                     action: Action::from_name(inside["action"].as_str()?)?,
                     when: inside["when"].as_i64()?,
                     order: inside["order"].as_u64().unwrap_or(0),
+                    for_good: inside["for_good"].as_bool().unwrap_or(false),
                 }
             }
             "base" => Line::Base(to_base(inside)?),

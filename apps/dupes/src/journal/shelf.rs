@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 
 use super::{Journal, Line, Story};
 use crate::act::deed::Action;
+use crate::escape::{Escaped, escaped};
 use crate::store::lock::{Refusal, WriteLock};
 
 /// What the name of a journal ends with.
@@ -28,10 +30,12 @@ pub struct Shelf {
 /// A journal that nobody acts by.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Of the run.
+    /// Of the run, by the name of the file.
     pub id: String,
-    /// It is damaged, of a newer version, or no file of ours.
+    /// It is damaged, of a newer version, no file of ours, or a copy.
     pub why: io::Error,
+    /// It is that of a run that has a journal of another name. Nobody need know what it says.
+    pub is_copy: bool,
 }
 
 /// Where they are if nobody says otherwise: beside the database. None: there is no home folder.
@@ -43,14 +47,13 @@ impl Shelf {
     /// Makes the folder if there is none: 0700, since journals tell the names of files.
     pub fn open_or_make(folder: &Path) -> io::Result<Shelf> {
         if fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink()) {
-            let shown = folder.display();
+            let shown = shown(folder);
             return Err(io::Error::other(format!(
                 "{shown} is a link, which leads elsewhere tomorrow: use --journal DIR with the folder itself"
             )));
         }
-        make(folder).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", folder.display()))
-        })?;
+        make(folder)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", shown(folder))))?;
         Shelf::open(folder)
     }
 
@@ -58,7 +61,7 @@ impl Shelf {
     pub fn open(folder: &Path) -> io::Result<Shelf> {
         let found = fs::metadata(folder)?;
         if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
-            let shown = folder.display();
+            let shown = shown(folder);
             return Err(io::Error::other(format!(
                 "{shown} is not yours alone to write to: what a journal says is acted on. Use \
                  --journal DIR, or chmod 700"
@@ -73,10 +76,10 @@ impl Shelf {
         WriteLock::take(&path, why).map_err(|refusal| match refusal {
             Refusal::Held(owner) => io::Error::other(format!(
                 "somebody else is acting ({}): one at a time",
-                owner.trim_end()
+                escaped(owner.trim_end().as_bytes())
             )),
             Refusal::Failed(error) => {
-                io::Error::other(format!("{} can't be locked: {error}", path.display()))
+                io::Error::other(format!("{} can't be locked: {error}", shown(&path)))
             }
         })
     }
@@ -85,15 +88,10 @@ impl Shelf {
     /// read.
     pub fn all(&self) -> io::Result<(Vec<Story>, Vec<Unreadable>)> {
         let (mut stories, mut unreadable) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            let Some(id) = path.to_str().and_then(|path| path.strip_suffix(END)) else { continue };
-            match Story::read(&path) {
-                Ok(story) => stories.extend(story.map(Story::as_mounted)),
-                Err(why) => {
-                    let id = Path::new(id).file_name().unwrap_or_default();
-                    unreadable.push(Unreadable { id: id.to_string_lossy().into_owned(), why });
-                }
+        for path in self.journals()? {
+            match read(&path) {
+                Ok(story) => stories.extend(story),
+                Err(one) => unreadable.push(one),
             }
         }
         // Those of before there was such a number are the oldest.
@@ -102,10 +100,19 @@ impl Shelf {
         Ok((stories, unreadable))
     }
 
-    /// All of them, if all can be read.
+    /// All of them, if all can be read that are no copies.
     pub fn stories(&self) -> io::Result<Vec<Story>> {
         let (stories, unreadable) = self.all()?;
-        unreadable.into_iter().next().map_or(Ok(stories), |one| Err(one.why))
+        let mut stops = unreadable.into_iter().filter(|one| !one.is_copy);
+        stops.next().map_or(Ok(stories), |one| Err(one.why))
+    }
+
+    /// Their paths. Whatever the folder is called: only the name of the file counts.
+    fn journals(&self) -> io::Result<Vec<PathBuf>> {
+        let paths = fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.path()));
+        let mut all: Vec<PathBuf> = paths.collect::<io::Result<_>>()?;
+        all.retain(|path| name(path).is_some());
+        Ok(all)
     }
 
     /// The one of this name, whatever the others are.
@@ -114,20 +121,25 @@ impl Shelf {
         if !id.bytes().all(is_name) || fs::symlink_metadata(self.path(id)).is_err() {
             return Ok(None);
         }
-        Ok(Story::read(&self.path(id))?.map(Story::as_mounted))
+        read(&self.path(id)).map_err(|one| one.why)
     }
 
     /// Begins one, durably. Only whoever holds the lock.
     pub fn begin(&self, action: Action, when: i64) -> io::Result<Journal> {
-        self.begun(action, when).map_err(|error| {
-            let shown = self.folder.display();
+        self.begin_as(action, when, false)
+    }
+
+    /// And of one that may delete at once what it has removed.
+    pub fn begin_as(&self, action: Action, when: i64, for_good: bool) -> io::Result<Journal> {
+        self.begun(action, when, for_good).map_err(|error| {
+            let shown = shown(&self.folder);
             let what =
                 format!("{shown}: no journal can be begun there, so nothing was done: {error}");
             io::Error::new(error.kind(), what)
         })
     }
 
-    fn begun(&self, action: Action, when: i64) -> io::Result<Journal> {
+    fn begun(&self, action: Action, when: i64, for_good: bool) -> io::Result<Journal> {
         let order = self.last_order()? + 1;
         for _ in 0..MOST {
             // Whoever has another folder of journals may begin one in this second, too: they are not to meet in a
@@ -144,7 +156,7 @@ impl Shelf {
                 opened => {
                     let file = File::from(opened?);
                     let mut journal = Journal { file, id: id.clone(), pending: Vec::new() };
-                    journal.add(&Line::Begin { id, action, when, order });
+                    journal.add(&Line::Begin { id, action, when, order, for_good });
                     journal.sync()?;
                     fsync(File::open(&self.folder)?)?;
                     return Ok(journal);
@@ -157,11 +169,8 @@ impl Shelf {
     /// Of the run that was begun last, whatever the clock has said since.
     fn last_order(&self) -> io::Result<u64> {
         let mut last = 0;
-        for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if path.to_str().is_some_and(|path| path.ends_with(END))
-                && let Ok(Some(order)) = Story::order_in(&path)
-            {
+        for path in self.journals()? {
+            if let Ok(Some((_, order))) = Story::begun(&path) {
                 last = last.max(order);
             }
         }
@@ -179,10 +188,8 @@ impl Shelf {
         let last = text.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default();
         if Line::from_text(last).is_none() {
             if let Some(why) = Line::unknown(last) {
-                return Err(io::Error::other(format!(
-                    "the last line of {}: {why}",
-                    path.display()
-                )));
+                let shown = shown(&path);
+                return Err(io::Error::other(format!("the last line of {shown}: {why}")));
             }
             file.set_len(len - last.len() as u64)?;
             file.sync_data()?;
@@ -193,6 +200,37 @@ impl Shelf {
     fn path(&self, id: &str) -> PathBuf {
         self.folder.join(format!("{id}{END}"))
     }
+}
+
+/// Of a run, if that is what the file is called.
+fn name(path: &Path) -> Option<&[u8]> {
+    path.file_name()?.as_bytes().strip_suffix(END.as_bytes())
+}
+
+fn read(path: &Path) -> Result<Option<Story>, Unreadable> {
+    let name = name(path).unwrap_or_default();
+    // Also of one that is damaged further down.
+    let original = Story::begun(path).ok().flatten();
+    let original = original.map(|(id, _)| id).filter(|id| id.as_bytes() != name);
+    let story = match &original {
+        None => Story::read(path),
+        Some(id) => Err(io::Error::other(format!(
+            "{}: a copy of {}{END}, by its first line: nothing is done by it",
+            shown(path),
+            escaped(id.as_bytes())
+        ))),
+    };
+    let is_copy = original.is_some();
+    let id = || String::from_utf8_lossy(name).into_owned();
+    story.map(|story| story.map(Story::as_mounted)).map_err(|why| Unreadable {
+        id: id(),
+        why,
+        is_copy,
+    })
+}
+
+pub(super) fn shown(path: &Path) -> Escaped<'_> {
+    escaped(path.as_os_str().as_bytes())
 }
 
 /// The folder and those above it, as far as they are not there: each durably.

@@ -63,8 +63,11 @@ fn shelf() -> (tempfile::TempDir, Shelf) {
 
 #[test]
 fn every_line_comes_back() {
-    let begin = Line::Begin { id: "x".into(), action: Action::Move, when: -1, order: 7 };
-    for line in all_lines().into_iter().chain([begin]) {
+    let begin = |for_good| {
+        let (id, action) = ("x".to_owned(), Action::Move);
+        Line::Begin { id, action, when: -1, order: 7, for_good }
+    };
+    for line in all_lines().into_iter().chain([begin(false), begin(true)]) {
         let text = line.to_text();
         assert_eq!(Line::from_text(text.as_bytes()), Some(line));
         assert!(!text.trim_end().contains('\n'));
@@ -123,12 +126,14 @@ fn a_journal_that_is_cut_off_anywhere_tells_what_was_whole() {
 #[test]
 fn what_makes_no_sense_is_no_story() {
     let (dir, shelf) = shelf();
+    let (id, action) = ("x".to_owned(), Action::Move);
+    let begin = Line::Begin { id, action, when: 0, order: 0, for_good: false };
     let wrong: [&[Line]; 7] = [
         &[Line::Done(1, (0, 0))],
         &[Line::Base(base()), Line::Intent(Box::new(deed(2)))],
         &[Line::Intent(Box::new(deed(1)))],
         &[Line::Made(place(b"x"))],
-        &[Line::Begin { id: "x".into(), action: Action::Move, when: 0, order: 0 }],
+        &[begin],
         &[Line::Base(base()), Line::Intent(Box::new(deed(1))), Line::Undoing(1)],
         &[Line::Purged(0)],
     ];
@@ -159,6 +164,17 @@ fn each_stage_is_open_until_it_has_ended() {
     assert!(story(&[done.clone(), Line::Undoing(1)]).is_open());
     assert!(story(&[done.clone(), Line::Purging(1)]).is_open());
     assert!(!story(&[done, Line::Undoing(1), Line::Undone(1, None)]).is_open());
+}
+
+#[test]
+fn a_journal_of_before_says_nothing_of_deleting_at_once() {
+    let (dir, shelf) = shelf();
+    let old = r#"{"begin":{"action":"remove","id":"x","order":1,"version":1,"when":5}}"#;
+    let text = format!("{} {old}\n", &blake3::hash(old.as_bytes()).to_hex()[..8]);
+    std::fs::write(dir.path().join("journal/x.journal"), text).unwrap();
+    assert!(!shelf.stories().unwrap()[0].for_good);
+    shelf.begin_as(Action::Remove, 6, true).unwrap();
+    assert!(shelf.stories().unwrap()[1].for_good);
 }
 
 /// A disk has another number after a reboot.

@@ -23,7 +23,10 @@ pub(super) fn rewritten(path: PathBuf, text: &str) {
 pub(super) fn undone(scene: &Scene) -> End {
     let story = scene.shelf.stories().unwrap().remove(0);
     let mut journal = scene.shelf.resume(&story.id).unwrap();
-    undo::undo(&story, &story.ground(), &mut journal, &Stop::new()).unwrap().remove(0).1
+    undo::undo(&story, &Copies::default(), &story.ground(), &mut journal, &Stop::new())
+        .unwrap()
+        .remove(0)
+        .1
 }
 
 /// The file that stayed was replaced by a copy of it, as programs do that save: the link is the only name of it now.

@@ -26,7 +26,7 @@ fn linked(action: Action) -> Scene {
 fn undone(scene: &Scene, stop: &Stop) -> Vec<End> {
     let story = scene.shelf.stories().unwrap().remove(0);
     let mut journal = scene.shelf.resume(&story.id).unwrap();
-    let ends = undo::undo(&story, &story.ground(), &mut journal, stop).unwrap();
+    let ends = undo::undo(&story, &Copies::default(), &story.ground(), &mut journal, stop).unwrap();
     ends.into_iter().map(|(_, end)| end).collect()
 }
 

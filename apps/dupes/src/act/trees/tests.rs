@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::act::deed::{Action, Stage};
 use crate::act::ground::Base;
+use crate::act::purge::Copies;
 use crate::act::recover::{Way, settle};
 use crate::act::steps::{End, act};
 use crate::act::{purge, undo};
@@ -70,6 +71,7 @@ impl Scene {
             quarantine: None,
             put_back: HashMap::new(),
             gone: HashSet::new(),
+            links: Default::default(),
             allow: HashSet::new(),
             threads: NonZeroUsize::MIN,
         };
@@ -114,7 +116,9 @@ impl Scene {
 
     fn settled(&self, story: &Story, way: Way) -> End {
         let mut journal = self.shelf.resume(&story.id).unwrap();
-        let mut ends = settle(story, &story.ground(), way, &mut journal, &Stop::new()).unwrap();
+        let mut ends =
+            settle(story, &Copies::default(), &story.ground(), way, &mut journal, &Stop::new())
+                .unwrap();
         assert_eq!(ends.len(), 1);
         ends.remove(0).1
     }
@@ -133,7 +137,9 @@ impl Scene {
     fn undone(&self) -> End {
         let story = self.story();
         let mut journal = self.shelf.resume(&story.id).unwrap();
-        let ends = undo::undo(&story, &story.ground(), &mut journal, &Stop::new()).unwrap();
+        let ends =
+            undo::undo(&story, &Copies::default(), &story.ground(), &mut journal, &Stop::new())
+                .unwrap();
         ends.into_iter().next().unwrap().1
     }
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::super::{refused, say, stop_on_signals};
 use super::telling::{self, tell_ends};
-use super::{for_good, interrupted, is_known, locked, story, told_once, worse, writable};
+use super::{
+    deleted, for_good, interrupted, is_known, locked, story, to_delete, told_once, worse, writable,
+};
 use crate::act;
 use crate::act::deed::{Action, Deed, Stage};
 use crate::act::held::Held;
@@ -51,7 +53,32 @@ pub(in crate::commands) fn undo(
     if story.action == Action::Reflink {
         say("dupes: files that share blocks are files of their own: there is nothing to give back");
     }
-    undo_story(&shelf, &story, &stop, style)
+    let exit = undo_story(&shelf, &story, &stop, style)?;
+    let left = || super::story(&shelf, &story.id).map(|now| now.count(Stage::is_aside));
+    // It would be the last one each time.
+    let is_asked = id.is_none() && style == Style::Text && exit == Exit::Unread;
+    if is_asked && left()? == story.count(Stage::is_aside) {
+        say(&another(&shelf, &story)?);
+    }
+    Ok(exit)
+}
+
+/// What to do if the last run can't be taken back.
+fn another(shelf: &Shelf, last: &Story) -> Result<String, Box<dyn Error>> {
+    let is_before = |story: &Story| story.id != last.id && story.count(Stage::is_aside) > 0;
+    let before = shelf.stories()?.into_iter().rev().find(is_before);
+    let how = before.map_or("dupes log lists what was done".to_owned(), |it| {
+        format!("dupes undo {} takes back the one before it, and dupes log lists all", it.id)
+    });
+    Ok(format!(
+        "dupes: nothing of {} could be taken back, and it is the last run still: {how}",
+        last.id
+    ))
+}
+
+/// By all journals that can be read: whatever they say is looked at.
+fn copies(shelf: &Shelf) -> Result<Copies, Box<dyn Error>> {
+    Ok(Copies::of(&shelf.all()?.0))
 }
 
 fn undo_story(
@@ -61,7 +88,7 @@ fn undo_story(
     style: Style,
 ) -> Result<Exit, Box<dyn Error>> {
     let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
-    let ends = act::undo::undo(story, &ground, &mut journal, stop)
+    let ends = act::undo::undo(story, &copies(shelf)?, &ground, &mut journal, stop)
         .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
     let exit = tell_ends(&story.id, &ends, &ground, "restored", style);
     Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
@@ -80,14 +107,15 @@ pub(in crate::commands) fn recover(
     let mut exit = Exit::Complete;
     for one in &unreadable {
         say(&format!("dupes: {}", one.why));
-        exit = Exit::CouldNotRun;
+        exit = if one.is_copy { exit } else { Exit::CouldNotRun };
     }
-    if open.is_empty() && unreadable.is_empty() {
+    if open.is_empty() && exit == Exit::Complete {
         say("dupes: nothing was interrupted");
     }
     for cut_off in open {
         if cut_off.is_cut_off() && way != Way::RollBack {
             told_once(&shelf, &cut_off)?;
+            to_delete(&cut_off).iter().for_each(|text| say(text));
             continue;
         }
         // What is being taken back is taken back.
@@ -99,7 +127,7 @@ pub(in crate::commands) fn recover(
             exit = worse(exit, tell_ends(&cut_off.id, &ends, &cut_off.ground(), done, style));
         }
         let story = story(&shelf, &cut_off.id)?;
-        if let Some(rest) = rest(&cut_off, &story) {
+        if let Some(rest) = rest(&cut_off, &story).or_else(|| to_delete(&story)) {
             say(&rest);
         }
     }
@@ -113,7 +141,7 @@ fn recover_one(
     way: Way,
     stop: &Stop,
 ) -> Result<Vec<(Vec<(Deed, End)>, &'static str)>, Box<dyn Error>> {
-    let mut journal = shelf.resume(&cut_off.id)?;
+    let (mut journal, copies) = (shelf.resume(&cut_off.id)?, copies(shelf)?);
     // Of an undo or a purge there is nothing more to take back than what was open.
     let all_goes_back = way == Way::RollBack
         && (cut_off.rolling_back
@@ -123,13 +151,14 @@ fn recover_one(
         journal.add(&Line::RollingBack);
         act::durable(&mut journal)?;
     }
-    let ends = settle(cut_off, &cut_off.ground(), way, &mut journal, stop)?;
+    let ends = settle(cut_off, &copies, &cut_off.ground(), way, &mut journal, stop)?;
     let is_open = ends.iter().any(|(_, end)| matches!(end, End::Open(_)));
     let mut all = vec![(ends, if way == Way::GiveUp { "given up" } else { "settled" })];
     if all_goes_back {
         drop(journal);
         let (story, mut journal) = (story(shelf, &cut_off.id)?, shelf.resume(&cut_off.id)?);
-        all.push((act::undo::undo(&story, &story.ground(), &mut journal, stop)?, "restored"));
+        let ends = act::undo::undo(&story, &copies, &story.ground(), &mut journal, stop)?;
+        all.push((ends, "restored"));
     } else if way == Way::RollBack && !is_open {
         journal.add(&Line::End);
         act::durable(&mut journal)?;
@@ -188,10 +217,8 @@ pub(in crate::commands) fn purge_quarantine(
     }
     let mut exit = Exit::Complete;
     for story in stories {
-        let (ground, mut journal) = (story.ground(), shelf.resume(&story.id)?);
-        let ends = act::purge::purge(&story, &copies, &ground, &mut journal, &stop)
-            .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
-        exit = worse(exit, tell_ends(&story.id, &ends, &ground, "deleted", asked.style));
+        let ends = deleted(&shelf, &story, &copies, &stop)?;
+        exit = worse(exit, tell_ends(&story.id, &ends, &story.ground(), "deleted", asked.style));
         if stop.is_asked() {
             return Ok(Exit::Interrupted);
         }

@@ -63,6 +63,38 @@ pub(super) struct Purged {
     left: u64,
     /// Of these, folders of which some is gone.
     partly: u64,
+    /// What earlier runs were to delete at once.
+    earlier: Earlier,
+}
+
+/// What was in the quarantine already, and deleted with the rest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Earlier {
+    /// Names.
+    names: u64,
+    /// Bytes on disk.
+    frees: u64,
+    /// Names that stay there.
+    left: u64,
+    /// Bytes of these.
+    holds: u64,
+}
+
+impl Purged {
+    /// And what an earlier run has left: of so many names, with its bytes in the quarantine before and after.
+    pub(super) fn and_earlier(&mut self, these: Purged, of: u64, (before, after): (u64, u64)) {
+        self.left += these.left;
+        let all = &mut self.earlier;
+        all.names += these.names;
+        all.frees += before.saturating_sub(after);
+        all.left += of.saturating_sub(these.names);
+        all.holds += after;
+    }
+
+    /// Whether something is in the quarantine still.
+    pub(super) fn is_left(&self, done: u64) -> bool {
+        self.names < done || self.earlier.left > 0
+    }
 }
 
 impl Teller {
@@ -73,7 +105,8 @@ impl Teller {
 
     /// What was removed a moment ago is deleted, if no end says otherwise.
     pub(super) fn purged(&mut self, ends: &[(Deed, End)], ground: &Ground) -> Purged {
-        let mut purged = Purged { names: 0, frees: 0, left: 0, partly: 0 };
+        let mut purged =
+            Purged { names: 0, frees: 0, left: 0, partly: 0, earlier: Earlier::default() };
         let mut kept = HashSet::new();
         for (deed, end) in ends {
             let (End::Back(why) | End::Aside(why) | End::Open(why)) = end else { continue };
@@ -117,6 +150,8 @@ impl Teller {
             (false, _) => freed_now(self.action, sums.frees, self.for_good),
         };
         let later = if self.action == Action::Remove { sums.frees - now } else { 0 };
+        let earlier = purged.map_or(Earlier::default(), |purged| purged.earlier);
+        let (now, later) = (now + earlier.frees, later + earlier.holds);
         let Teller { action, execute, mut out, .. } = self;
         match self.style {
             Style::Json => {
@@ -125,7 +160,7 @@ impl Teller {
                     "done": sums.done, "already": sums.already, "refused": sums.refused,
                     "not_begun": sums.not_begun, "open": sums.open,
                     "folders": sums.folders, "files_in_folders": sums.in_folders,
-                    "deleted": purged.map(|purged| purged.names), "stopped": sums.stopped,
+                    "deleted": purged.map(|purged| purged.names + purged.earlier.names), "stopped": sums.stopped,
                     "freed_now": now, "freed_by_purge": later,
                 });
                 out.print(&format!("{event}\n"));
@@ -156,7 +191,9 @@ fn summary(
 ) -> String {
     let Sums { done, already, refused, not_begun, stopped, .. } = sums;
     let mut text = match (execute, purged) {
-        (true, Some(purged)) => format!("deleted {}", Count(purged.names, "name")),
+        (true, Some(purged)) => {
+            format!("deleted {}", Count(purged.names + purged.earlier.names, "name"))
+        }
         (true, None) => format!("{} {}", did(action), Count(*done, "name")),
         (false, _) => {
             let names = Count(*done, "name");
@@ -169,7 +206,9 @@ fn summary(
     }
     let in_quarantine = purged.map(|purged| done - purged.names - purged.partly);
     let partly = purged.map_or(0, |purged| purged.partly);
+    let earlier = purged.map_or(0, |purged| purged.earlier.names);
     let counts = [
+        (earlier, "was left by an earlier run", "were left by an earlier run"),
         (partly, "is deleted in part", "are deleted in part"),
         (in_quarantine.unwrap_or(0), "is in the quarantine", "are in the quarantine"),
         (*already, "is gone, linked or shared already", "are gone, linked or shared already"),
@@ -400,12 +439,13 @@ pub(super) fn log(
     one: Option<&str>,
     style: Style,
 ) -> Exit {
-    let exit = if unreadable.is_empty() { Exit::Complete } else { Exit::Unread };
+    let is_read = unreadable.iter().all(|one| one.is_copy);
+    let exit = if is_read { Exit::Complete } else { Exit::Unread };
     if style == Style::Json {
         let runs = stories.iter().map(|story| run_json(story, one.is_some()));
         let others = unreadable
             .iter()
-            .map(|other| json!({"id": other.id, "unreadable": other.why.to_string()}));
+            .map(|other| json!({"id": other.id, "unreadable": other.why.to_string(), "copy": other.is_copy}));
         let runs: Vec<Value> = runs.chain(others).collect();
         return worse(
             exit,
@@ -427,12 +467,9 @@ pub(super) fn log(
             }
         }
     }
-    for Unreadable { id, why } in unreadable {
-        text += &format!(
-            "{}  UNREADABLE: {}\n",
-            escaped(id.as_bytes()),
-            escaped(why.to_string().as_bytes())
-        );
+    for Unreadable { id, why, is_copy } in unreadable {
+        let word = if *is_copy { "COPY" } else { "UNREADABLE" };
+        text += &format!("{}  {word}: {why}\n", escaped(id.as_bytes()));
     }
     if text.is_empty() {
         say("dupes: nothing was ever done");
