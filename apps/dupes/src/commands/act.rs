@@ -34,7 +34,7 @@ use crate::exit::Exit;
 use crate::find::{Live, Pools};
 use crate::journal::{self, Line, Shelf, Story};
 use crate::own::Own;
-use crate::plan::{self, Keep, Member, Plan};
+use crate::plan::{self, Keep, Member, Plan, References};
 use crate::replace::replace;
 use crate::size::Size;
 use crate::store::now;
@@ -51,16 +51,29 @@ pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>
         Err(exit) => return Ok(exit),
     };
     replace(file, |out| plan::write(&plan, out)).map_err(|error| error.to_string())?;
-    let victims = plan.victims().count();
     let shown = escaped(file.as_os_str().as_bytes()).to_string();
     say(&format!(
         "dupes: wrote {shown}: of {}, {} that can go, {} on disk. \
          dupes apply ACTION --plan {shown} says what would happen, and changes nothing",
         Count(plan.sets.len() as u64, "set"),
-        Count(victims as u64, "file"),
+        counts(&plan),
         Size(plan.frees()),
     ));
     Ok(exit)
+}
+
+/// What goes: files, and folders with how many files are in them.
+fn counts(plan: &Plan) -> String {
+    let trees = || plan.victims().filter_map(|(_, victim)| victim.tree.as_ref());
+    let (all, folders) = (plan.victims().count() as u64, trees().count() as u64);
+    let inside = trees().fold(0u64, |sum, tree| tree.extent.files.saturating_add(sum));
+    let folders_with =
+        format!("{} with {} in all", Count(folders, "folder"), Count(inside, "file"));
+    match (all - folders, folders) {
+        (files, 0) => Count(files, "file").to_string(),
+        (0, _) => folders_with,
+        (files, _) => format!("{} and {folders_with}", Count(files, "file")),
+    }
 }
 
 /// So that a word too few on the command line costs nobody a file.
@@ -102,7 +115,7 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         Some((shelf, _)) => shelf.stories()?,
         None => as_it_would_be(&asked.journal)?,
     };
-    let (plan, left_out, exit) = match &asked.subject.source {
+    let (mut plan, left_out, exit) = match &asked.subject.source {
         Source::Plan(file) => {
             let mut plan = read_plan(file)?;
             protect(&mut plan, &asked.subject.keep);
@@ -118,6 +131,7 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         }
     };
     plan.check()?;
+    plan.check_ground()?;
     if let Some(exit) = below_reference(&places, &plan.bases) {
         return Ok(exit);
     }
@@ -183,16 +197,10 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
 
 /// Whatever would be put there would change what is never touched.
 fn below_reference(places: &[(&str, Option<&Base>); 2], bases: &[(Base, bool)]) -> Option<Exit> {
-    let references = bases.iter().filter(|(_, reference)| *reference).map(|(base, _)| base);
-    let is_below = |place: &Base| {
-        references.clone().any(|reference| {
-            plan::is_below(&place.path, &reference.path)
-                || (place.device, place.inode) == (reference.device, reference.inode)
-        })
-    };
-    let (option, place) = places
-        .iter()
-        .find_map(|(option, place)| Some((option, place.filter(|it| is_below(it))?)))?;
+    let mut references = References::of(bases);
+    let mut is_below = |place: &&Base| references.hold(&place.path, false);
+    let (option, place) =
+        places.iter().find_map(|(option, place)| Some((option, place.filter(&mut is_below)?)))?;
     say(&format!(
         "dupes: {option} {} lies below a reference: nothing there is ever touched",
         escaped(&place.path)

@@ -7,12 +7,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Stat, statat};
+use rustix::io::Errno;
 
 use super::rules::{Candidate, Keep, choose};
 use super::trees::{self, Files, Paths};
 use super::{Member, Plan, PlannedSet, innermost};
 use crate::act::facts::Facts;
 use crate::act::ground::{Base, Place};
+use crate::act::verify::errno;
 use crate::act::why::Why;
 use crate::listing::{Entry, Set};
 use crate::options::Root;
@@ -41,8 +43,8 @@ pub struct Maker {
     whole: Paths,
     /// What waits until all sets are known.
     waiting: Vec<Files>,
-    /// Without links; None: it can't be looked at any more.
-    folders: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Without links, or why it can't be looked at any more.
+    folders: HashMap<Vec<u8>, Result<Vec<u8>, Why>>,
     sharing: Sharing,
     devices: HashMap<u64, u16>,
     /// Rules with a pattern, and whether it has matched anything.
@@ -96,6 +98,7 @@ impl Maker {
                         known.frees = 0;
                         candidate.paths.extend(one.1.paths);
                         candidate.reference |= one.1.reference;
+                        known.reference |= one.0.reference;
                     }
                 }
             }
@@ -163,7 +166,7 @@ impl Maker {
         };
         let facts = Facts::new(&stat);
         let candidate = Candidate { paths, root, mtime: facts.mtime, reference };
-        Some((Member { names, facts, frees, tree: None }, candidate))
+        Some((Member { names, facts, frees, tree: None, reference }, candidate))
     }
 
     /// As it is now, if it is what was listed.
@@ -176,7 +179,7 @@ impl Maker {
         let (place, whole) = self.place(path)?;
         let stat = statat(CWD, OsStr::from_bytes(&whole), AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.map_err(|error| match error {
-            rustix::io::Errno::NOENT => Why::Gone,
+            Errno::NOENT => Why::Gone,
             error => Why::Failed("look at it", error),
         })?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -203,11 +206,15 @@ impl Maker {
             Some(at) => (&path[..at], &path[at + 1..]),
         };
         if !self.folders.contains_key(folder) {
-            let whole = std::fs::canonicalize(OsStr::from_bytes(folder)).ok();
+            let whole = std::fs::canonicalize(OsStr::from_bytes(folder));
             let whole = whole.map(|whole| OsString::from(whole).into_vec());
+            let whole = whole.map_err(|error| match errno(&error) {
+                Errno::NOENT | Errno::NOTDIR => Why::Gone,
+                error => Why::Failed("look at its folder", error),
+            });
             self.folders.insert(folder.to_vec(), whole);
         }
-        let mut whole = self.folders[folder].clone().ok_or(Why::Gone)?;
+        let mut whole = self.folders[folder].clone()?;
         crate::folders::join(&mut whole, name);
         let (_, place) = innermost(&self.plan.bases, &whole).ok_or(Why::FolderIsLink)?;
         Ok((place, whole))

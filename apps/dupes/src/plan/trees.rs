@@ -154,6 +154,7 @@ impl Decided<'_> {
             names: vec![place],
             facts: Facts::of(&opened).ok()?,
             frees: frees.sum(),
+            reference: false, // nothing that stays as a folder is linked to
             tree: Some(Contents::of(&opened).ok()?.tree()),
         })
     }
