@@ -5,6 +5,7 @@
 
 mod file;
 mod maker;
+mod protect;
 mod references;
 mod rules;
 mod trees;
@@ -16,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 
 pub use self::file::{is_one, read, write};
 pub use self::maker::{Grain, Maker, bases};
+pub use self::protect::{Guard, Protect, guard};
 pub use self::references::References;
 pub use self::rules::{Candidate, Keep, Rule, glob, rule};
 use crate::act::deed::Extent;

@@ -139,3 +139,151 @@ fn a_path_that_is_too_long_is_said_to_be_that() {
     let (_, err) = acts.ends(&["plan", "tree", "-o", "plan"], 3);
     assert!(err.contains("could not look at its folder: File name too long"), "{err}");
 }
+
+// ---------------------------------------------------------------- what is protected
+
+/// A copy that would go, in `b` and by a link to it.
+fn copies() -> Acts {
+    let acts = Acts::with(&[("a/1", "same"), ("b/keep.txt", "same"), ("b/none", "")]);
+    symlink("b", acts.path("lb")).unwrap();
+    acts.runs(&["scan", "tree"]);
+    acts.runs(&["plan", "tree/a", "tree/b", "-o", "plan"]);
+    acts
+}
+
+const SOURCES: [&[&str]; 3] = [&["tree/a", "tree/b"], &["--report"], &["--plan", "plan"]];
+
+#[test]
+fn whatever_a_pattern_names_stays_with_all_below_it() {
+    let patterns = [
+        "keep.txt",
+        "*.txt",
+        "b",
+        "tree/b",
+        "tree/b/",
+        "./tree/b/**",
+        "tree/b/keep.txt",
+        "**/b/*",
+        "TOP/b",
+        "TOP/b/",
+        "TOP/b/**",
+        "TOP/*/keep.txt",
+        "TOP/lb",
+        "TOP/lb/**",
+        "tree/lb/*",
+        "TOP/a/../b",
+        "TOP",
+    ];
+    for source in SOURCES {
+        let acts = copies();
+        let (top, before) = (acts.tree().canonicalize().unwrap(), acts.manifest());
+        for pattern in patterns {
+            let pattern = pattern.replace("TOP", top.to_str().unwrap());
+            let (code, said) = acts.apply(&[&["remove", "--protect", &pattern], source].concat());
+            assert_eq!(code, 0, "{source:?}, {pattern}: {said}");
+            assert!(acts.has("b/keep.txt"), "{source:?}, {pattern}: {said}");
+            // The other one may go for it.
+            if !acts.has("a/1") {
+                acts.runs(&["undo"]);
+            }
+            assert_eq!(acts.manifest(), before, "{source:?}, {pattern}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_pattern_that_protects_nothing_lets_nothing_go() {
+    for source in SOURCES {
+        let acts = copies();
+        let before = acts.manifest();
+        for pattern in ["kept.txt", "b/**", "b/keep.txt", "/nowhere/b", "lb", "tree/b/*.raw"] {
+            // Beside one that does.
+            let words = ["remove", "--protect", pattern, "--protect", "/**/none"];
+            let (code, said) = acts.apply(&[&words[..], source].concat());
+            let is_said = said.contains(&format!("--protect {pattern}: none of the files"));
+            assert!(code == 1 && is_said, "{source:?}, {pattern}: {said}");
+            assert!(said.contains("nothing was done"), "{source:?}, {pattern}: {said}");
+            assert_eq!(acts.manifest(), before, "{source:?}, {pattern}: {said}");
+            let (_, err) = acts.ends(&[&["apply"], &words[..], source].concat(), 0);
+            assert!(err.contains("--execute would refuse"), "{source:?}, {pattern}: {err}");
+        }
+    }
+    let acts = copies();
+    let words = ["plan", "tree/a", "tree/b", "--protect", "kept.txt", "-o", "plan"];
+    let (_, err) = acts.ends(&words, 0);
+    assert!(err.contains("--protect kept.txt: none of the files"), "{err}");
+    // What is there is not mistyped, whatever is in it; and where nothing goes nothing can be meant.
+    for pattern in ["tree/lb/none", "aside/**"] {
+        acts.runs(&["apply", "remove", "tree/a", "tree/b", "--protect", pattern]);
+    }
+    let (code, said) = acts.apply(&["remove", "tree/a", "--protect", "kept.txt"]);
+    assert_eq!(code, 0, "{said}");
+    for wrong in ["", "[", "nowhere/../b"] {
+        acts.ends(&["apply", "remove", "tree", "--protect", wrong, "--execute"], 1);
+    }
+    assert!(acts.has("b/keep.txt"));
+}
+
+#[test]
+fn a_folder_with_something_protected_in_it_does_not_go() {
+    let acts =
+        Acts::with(&[("a/d/1", "one"), ("a/d/none", ""), ("b/d/1", "one"), ("b/d/none", "")]);
+    for folder in ["a/d/empty", "b/d/empty"] {
+        fs::create_dir(acts.path(folder)).unwrap();
+    }
+    let before = acts.manifest();
+    acts.runs(&["plan", "tree/a", "tree/b", "--folders", "-o", "plan"]);
+    for pattern in ["tree/b/d/none", "tree/b/d/empty", "tree/b/d/1", "tree/b/d", "tree/b/*/empty"] {
+        for source in
+            [&["tree/a", "tree/b", "--folders", "--keep", "path:**/a/d"][..], &["--plan", "plan"]]
+        {
+            let (_, said) = acts.apply(&[&["remove", "--protect", pattern], source].concat());
+            assert!(acts.has("b/d/empty"), "{source:?}, {pattern}: {said}");
+            assert!(!said.contains("--protect"), "{source:?}, {pattern}: {said}");
+            if !acts.has("a/d") {
+                acts.runs(&["undo"]);
+            }
+            assert_eq!(acts.manifest(), before, "{source:?}, {pattern}: {said}");
+        }
+    }
+}
+
+// ---------------------------------------------------------------- what has no copy below another path
+
+#[test]
+fn an_isolated_file_goes_only_for_one_below_another_path() {
+    let files = ["A/1", "A/2", "B/1", "B/2"];
+    let rows: [(&[&str], &[&str]); 5] = [
+        (&[], &["B/1", "B/2"]),
+        (&["--keep", "path:**/B/*"], &["A/1", "A/2"]),
+        (&["--keep-copies", "2"], &["B/1", "B/2"]),
+        // One below each stays: any other one has it.
+        (&["--keep-copies", "2", "--keep", "name:1"], &["A/2", "B/2"]),
+        (&["--reference", "tree/C"], &["A/1", "A/2", "B/1", "B/2"]),
+    ];
+    for (more, expected) in rows {
+        for by_plan in [false, true] {
+            let acts = Acts::with(&files.map(|name| (name, "same")));
+            acts.write("C/3", if more.contains(&"tree/C") { "same" } else { "other" });
+            let all = [&["tree/A", "tree/B", "--isolate"], more].concat();
+            let (code, said) = if by_plan {
+                acts.runs(&[&["plan", "-o", "plan"], &all[..]].concat());
+                acts.apply(&["remove", "--plan", "plan"])
+            } else {
+                acts.apply(&[&["remove"], &all[..]].concat())
+            };
+            assert_eq!(code, 0, "{more:?}: {said}");
+            let gone: Vec<&str> = files.into_iter().filter(|name| !acts.has(name)).collect();
+            assert_eq!(gone, expected, "{more:?}: {said}");
+        }
+    }
+    // Files that are given are paths of their own; one with names below two is below both.
+    let acts = Acts::with(&[("A/1", "same"), ("A/2", "same"), ("A/3", "same")]);
+    let (_, said) = acts.apply(&["remove", "--isolate", "tree/A/1", "tree/A/3"]);
+    assert!(acts.has("A/1") && acts.has("A/2") && !acts.has("A/3"), "{said}");
+    fs::create_dir(acts.path("B")).unwrap();
+    fs::hard_link(acts.path("A/1"), acts.path("B/1")).unwrap();
+    let (_, said) = acts.apply(&["remove", "--isolate", "tree/A", "tree/B"]);
+    assert!(acts.has("A/1") && acts.has("B/1") && !acts.has("A/2"), "{said}");
+    acts.ends(&["apply", "remove", "--isolate", "--folders", "tree/A", "tree/B"], 1);
+}

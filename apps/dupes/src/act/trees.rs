@@ -118,12 +118,12 @@ fn open_at(place: &Place, ground: &Ground) -> Result<(OwnedFd, Facts), Why> {
     open_tree(&ground.folder(place)?, place.split().1)
 }
 
-/// Whether a folder has a file in it of whose whole path that holds. Of one that can't be listed nobody knows.
+/// Whether a folder has anything in it of whose whole path that holds. Of one that can't be listed nobody knows.
 pub fn holds(place: &Place, ground: &Ground, is: &dyn Fn(&[u8]) -> bool) -> bool {
     let Ok(contents) = open_at(place, ground).and_then(|(top, _)| Contents::of(&top)) else {
         return true;
     };
-    contents.files.iter().any(|(way, _)| {
+    contents.files.iter().map(|(way, _)| way).chain(&contents.folders).any(|way| {
         let mut path = ground.path(place);
         crate::folders::join(&mut path, way);
         is(&path)
