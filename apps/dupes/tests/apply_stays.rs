@@ -75,6 +75,23 @@ fn a_base_of_a_plan_is_the_real_path_of_its_folder() {
 }
 
 #[test]
+fn a_reference_that_has_another_path_since_is_one() {
+    let acts = two();
+    let top = acts.tree().canonicalize().unwrap();
+    fs::rename(acts.path("b"), acts.path("c")).unwrap();
+    let top = top.to_str().unwrap();
+    edit(&acts, |lines| {
+        let mut above = lines[0]["bases"][0].clone();
+        let found = fs::metadata(top).unwrap();
+        (above["path"], above["inode"]) = (top.into(), found.ino().into());
+        lines[0]["bases"][1]["reference"] = true.into();
+        lines[0]["bases"].as_array_mut().unwrap().push(above);
+        lines[1]["victims"][0]["names"][0] = json!({"base": 2, "path": "c/x"});
+    });
+    refused(&acts, "would touch what lies below a reference: nothing was done");
+}
+
+#[test]
 fn a_link_leads_no_plan_into_a_quarantine() {
     let acts = two();
     let run = acts.beside(".dupes-quarantine-0/run");

@@ -486,7 +486,7 @@ pub(super) struct Subject {
     #[arg(long, help_heading = WHERE, conflicts_with_all = NOT_WITH_A_REPORT)]
     pub(super) report: bool,
 
-    /// Compare with what lies here, too: nothing here is ever touched; can be repeated
+    /// Compare with what lies here, too: nothing here is ever touched, or hard-linked to; can be repeated
     #[arg(long, value_name = "PATH", help_heading = WHERE)]
     pub(super) reference: Vec<PathBuf>,
 

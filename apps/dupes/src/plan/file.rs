@@ -7,7 +7,8 @@
 //! {"end":true}
 //! ```
 //!
-//! A member with a `tree` is a whole folder: `{"files":3,"bytes":7000,"stamp":"…"}`.
+//! A path is whole and real, or the plan is refused. A member with `"reference":true` is one though its base is not: a file
+//! that was given with `--reference`. One with a `tree` is a whole folder: `{"files":3,"bytes":7000,"stamp":"…"}`.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
