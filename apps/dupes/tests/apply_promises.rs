@@ -508,7 +508,7 @@ fn a_folder_with_an_unread_child_is_no_duplicate() {
             acts.write(&format!("{folder}/more"), "more");
             acts.write(&format!("{folder}/folder/in"), "in it");
         }
-        fs::set_permissions(acts.path(unread), PermissionsExt::from_mode(0)).unwrap();
+        fs::set_permissions(acts.path(unread), PermissionsExt::from_mode(0o000)).unwrap();
         for more in [&[][..], &["--execute", "--quarantine", "aside"]] {
             let words = [&["apply", "remove", "tree", "--folders"], more].concat();
             let Some((code, said)) = as_nobody(&acts, &words) else { return };
