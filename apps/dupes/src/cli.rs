@@ -38,7 +38,7 @@ use crate::alike::{By, Likeness};
 use crate::exit::Exit;
 use crate::journal;
 use crate::options::{Filter, Format, Options};
-use crate::plan::{Grain, Keep};
+use crate::plan::{Grain, Keep, Protect};
 use crate::remember::Mode;
 use crate::scan::Request;
 use crate::store;
@@ -461,7 +461,12 @@ fn subject_of(
     plan: Option<PathBuf>,
     stdin: &mut dyn BufRead,
 ) -> Result<Subject, Failure> {
-    let keep = Keep { rules: words.keep, copies: words.keep_copies, protect: words.protect };
+    let keep = Keep {
+        rules: words.keep,
+        copies: words.keep_copies,
+        isolate: words.isolate,
+        protect: Protect::new(words.protect),
+    };
     let grain = if words.folders { Grain::Folders } else { Grain::Files };
     let database = words.database.database.clone();
     let Running { threads, io_threads, progress, metrics } = running;

@@ -86,11 +86,20 @@ pub struct Place {
 impl Place {
     /// None if the kernel does not say.
     pub fn of(path: &Path) -> Option<Place> {
+        Place::among(&Place::mounts(), path)
+    }
+
+    /// All mounts, as the kernel lists them; nothing where it does not.
+    pub fn mounts() -> Vec<u8> {
+        std::fs::read("/proc/self/mountinfo").unwrap_or_default()
+    }
+
+    /// The same for many paths.
+    pub fn among(mounts: &[u8], path: &Path) -> Option<Place> {
         let found = statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::MNT_ID).ok()?;
         if found.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
             return None;
         }
-        let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
         let mut lines = mounts.split(|byte| *byte == b'\n');
         lines.find_map(|line| Place::by(line, found.stx_mnt_id, path))
     }

@@ -5,19 +5,26 @@
 
 mod file;
 mod maker;
+mod protect;
+mod references;
 mod rules;
 mod trees;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 
 pub use self::file::{is_one, read, write};
 pub use self::maker::{Grain, Maker, bases};
+pub use self::protect::{Guard, Protect, guard};
+pub use self::references::References;
 pub use self::rules::{Candidate, Keep, Rule, glob, rule};
 use crate::act::deed::Extent;
 use crate::act::facts::Facts;
 use crate::act::ground::{Base, Place};
 use crate::digest::Digest;
+use crate::escape::escaped;
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +55,8 @@ pub struct Member {
     pub frees: u64,
     /// It is a folder, with this in it.
     pub tree: Option<Tree>,
+    /// It, or what it is in, was given with `--reference`: nothing about it ever changes.
+    pub reference: bool,
 }
 
 impl Member {
@@ -85,13 +94,19 @@ impl fmt::Display for Unsound {
 
 impl std::error::Error for Unsound {}
 
+impl Unsound {
+    fn set(what: &str, number: usize) -> Unsound {
+        Unsound(format!("set {} of the plan {what}: nothing was done", number + 1))
+    }
+}
+
+const BELOW_REFERENCE: &str = "would touch what lies below a reference";
+
 impl Plan {
     /// **No file both stays and goes, none goes twice, and none goes that lies where nothing is to be touched.**
     /// A plan may have been written by anybody.
     pub fn check(&self) -> Result<(), Unsound> {
-        let wrong = |what: &str, number: usize| {
-            Err(Unsound(format!("set {} of the plan {what}: nothing was done", number + 1)))
-        };
+        let wrong = |what: &str, number: usize| Err(Unsound::set(what, number));
         let key = |member: &Member| (member.facts.device, member.facts.inode);
         let keepers = self.sets.iter().flat_map(|set| &set.keepers);
         let kept_names: HashSet<&Place> = keepers.clone().flat_map(|it| &it.names).collect();
@@ -114,12 +129,15 @@ impl Plan {
                 if kept.contains(&key(victim)) || !gone.insert(key(victim)) {
                     return wrong("has a file that stays elsewhere, or goes twice", number);
                 }
+                if victim.reference {
+                    return wrong(BELOW_REFERENCE, number);
+                }
                 for name in &victim.names {
                     if kept_names.contains(name) || !gone_names.insert(name) {
                         return wrong("has a path that stays elsewhere, or goes twice", number);
                     }
                     if self.is_protected(name) {
-                        return wrong("would touch what lies below a reference", number);
+                        return wrong(BELOW_REFERENCE, number);
                     }
                 }
             }
@@ -166,6 +184,40 @@ impl Plan {
         Ok(())
     }
 
+    /// What only shows where it is carried out. **A base is the real path of its folder, and nothing goes that a mount
+    /// shows below a reference**: all that goes by paths holds for one path only. Keepers that are references are
+    /// known to be that then.
+    pub fn check_ground(&mut self) -> Result<(), Unsound> {
+        for (base, _) in &self.bases {
+            // What is not there is refused with its sets.
+            let Ok(real) = std::fs::canonicalize(OsStr::from_bytes(&base.path)) else { continue };
+            if real.as_os_str().as_bytes() != base.path {
+                let (path, real) = (escaped(&base.path), escaped(real.as_os_str().as_bytes()));
+                return Err(Unsound(format!(
+                    "the plan names {path}, which is {real} by its real path: nothing was done"
+                )));
+            }
+        }
+        let mut references = References::of(&self.bases);
+        let mut is_held = |member: &Member| {
+            member.names.iter().any(|name| match (self.whole(name), &member.tree) {
+                (Some(path), Some(_)) => references.hold(&path, true),
+                (Some(path), None) => references.hold(folder_of(&path), false),
+                (None, _) => true,
+            })
+        };
+        let mut held = Vec::new();
+        for (number, set) in self.sets.iter().enumerate() {
+            if set.victims.iter().any(&mut is_held) {
+                return Err(Unsound::set(BELOW_REFERENCE, number));
+            }
+            held.extend(set.keepers.iter().map(&mut is_held));
+        }
+        let keepers = self.sets.iter_mut().flat_map(|set| &mut set.keepers);
+        keepers.zip(held).for_each(|(keeper, is_held)| keeper.reference |= is_held);
+        Ok(())
+    }
+
     /// In full.
     fn whole(&self, place: &Place) -> Option<Vec<u8>> {
         let mut path = self.bases.get(place.root)?.0.path.clone();
@@ -195,6 +247,12 @@ impl Plan {
 pub fn is_below(path: &[u8], folder: &[u8]) -> bool {
     let folder = folder.strip_suffix(b"/").unwrap_or(folder);
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+}
+
+/// What a path lies in.
+fn folder_of(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    &path[..end.max(1)]
 }
 
 /// The innermost folder that a path lies below, which crosses the fewest mounts: its number, and the place.

@@ -536,3 +536,27 @@ fn what_stayed_later_is_a_copy_too() {
         assert_eq!((acts.read("a/f/1"), acts.has("a/f/2")), ("same".into(), folders));
     }
 }
+
+#[test]
+fn a_folder_with_an_unread_child_is_no_duplicate() {
+    for unread in ["a/more", "b/more", "a/folder", "b/folder"] {
+        let acts =
+            Acts::with(&[("a/x", "same"), ("a/y", "twice"), ("b/x", "same"), ("b/y", "twice")]);
+        // Equal but for what nobody can look at; an unread file has a copy for whoever could.
+        for folder in ["a", "b"] {
+            acts.write(&format!("{folder}/more"), "more");
+            acts.write(&format!("{folder}/folder/in"), "in it");
+        }
+        fs::set_permissions(acts.path(unread), PermissionsExt::from_mode(0o000)).unwrap();
+        for more in [&[][..], &["--execute", "--quarantine", "aside"]] {
+            let words = [&["apply", "remove", "tree", "--folders"], more].concat();
+            let Some((code, said)) = as_nobody(&acts, &words) else { return };
+            assert!(code == 3 && !said.contains("tree/b/  of "), "{unread}: {said}");
+            assert!(said.contains("tree/b/x  (stays: "), "{unread}: file by file: {said}");
+        }
+        fs::set_permissions(acts.path(unread), PermissionsExt::from_mode(0o700)).unwrap();
+        for folder in ["a", "b"] {
+            assert!(acts.has(unread) && acts.has(folder), "{unread}");
+        }
+    }
+}

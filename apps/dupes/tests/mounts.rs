@@ -487,8 +487,9 @@ fn reflinks_share_blocks_where_the_file_system_can() {
         let script = format!(
             r#"{mount}; cd "$DIR/mounted"
             head -c 1000000 /dev/urandom > a; cp --reflink=never a b; cp --reflink=never a c; chmod 600 b; touch -d 2001-01-01 b
-            sync; stat -c '%n %a %Y %i' * > before; sha256sum a b c >> before
-            dupes apply reflink . --exclude before --execute
+            sync; stat -c '%n %a %Y %i' * > before; sha256sum a b c >> before; stat -c '%n %z %h' a > kept
+            dupes apply reflink . --exclude before --exclude kept --execute
+            sync; stat -c '%n %z %h' a | cmp - kept && rm kept && echo what stays is as it was
             sync; stat -c '%n %a %Y %i' a b c before | grep -v before > after; sha256sum a b c >> after
             grep -v '^before' before | cmp - after && echo the same
             dupes find --format json --exclude before --exclude after . | grep -o '"reclaimable_bytes":[0-9]*'
@@ -502,6 +503,7 @@ fn reflinks_share_blocks_where_the_file_system_can() {
         let again = "reflinked 0 names, 2 are gone, linked or shared already; 0 bytes freed now";
         assert_eq!(said.matches(again).count(), 2, "{make}: {said}");
         assert!(said.contains("the same\n"), "{make}: {said}");
+        assert!(said.contains("what stays is as it was\n"), "{make}: {said}");
         assert!(said.contains("\"reclaimable_bytes\":0"), "{make}: {said}");
         assert!(said.contains("nothing to give back") && said.contains("equal"), "{make}: {said}");
         assert!(!said.contains("exit"), "{make}: {said}");
@@ -544,6 +546,35 @@ fn a_bind_mount_that_was_made_after_the_plan_is_never_acted_on_as_a_copy() {
                 "{action}, {from} on {onto}: {said}"
             );
         }
+    }
+}
+
+/// A plan by which what goes lies below a reference only where the mount comes from; and what is moved would come there.
+#[test]
+fn a_reference_is_one_by_whatever_mount() {
+    let cases = [
+        // A folder in it is shown elsewhere; all of it; and a folder with it in it goes as one.
+        ("all/ref/in", "all/ref", ""),
+        ("all/ref", "all/ref", ""),
+        ("all", "all/sub/ref", "--folders"),
+    ];
+    for (from, reference, more) in cases {
+        let dir = folder(&["all/ref/in/x", "all/sub/ref/x", "keep/sub/ref/x", "shown/none"]);
+        let script = format!(
+            r#"mount --bind "$DIR/{from}" "$DIR/shown"; dupes plan "$DIR/keep" "$DIR/shown" --keep first {more} -o "$DIR/plan" >/dev/null
+            ref=$(stat -c '{{"path":"%n","device":%d,"inode":%i,"reference":true}}' "$DIR/{reference}")
+            sed -i "s|\],\"dupes-plan\"|,$ref],\"dupes-plan\"|" "$DIR/plan"; grep -c '"reference":true' "$DIR/plan"
+            dupes apply remove --plan "$DIR/plan"; dupes apply remove --plan "$DIR/plan" --execute
+            dupes apply move "$DIR/keep" --to "$DIR/shown" --reference "$DIR/{reference}"
+            find "$DIR/all" -type f | wc -l"#
+        );
+        let Some(said) = acted(dir.path(), BIND, &script) else { return };
+        assert!(said.starts_with("1\n"), "{from}: {said}");
+        let refused = "would touch what lies below a reference: nothing was done";
+        assert_eq!(said.matches(refused).count(), 2, "{from}: {said}");
+        let is_below = said.contains("shown lies below a reference");
+        assert_eq!(is_below, from != "all", "{from}: {said}");
+        assert!(said.ends_with("\n2\n"), "{from}: {said}");
     }
 }
 

@@ -19,9 +19,6 @@ use crate::journal::NO_TIME;
 use crate::plan::{Member, PlannedSet};
 use crate::stop::Stop;
 
-/// Of any file system.
-const LARGEST_BLOCK: u64 = 64 << 10;
-
 /// What may be done.
 #[derive(Debug)]
 pub(super) struct Checked {
@@ -46,11 +43,15 @@ pub(super) fn check(
     if let Some(why) = spared(victim) {
         return Err(why);
     }
+    // It would have one more name, and another ctime; and who writes to that name writes to the reference.
+    let is_fixed = |keeper: &Member| wanted.action == Action::Hardlink && keeper.reference;
+    let unfit =
+        |keeper: &Member| spared(keeper).or_else(|| is_fixed(keeper).then_some(Why::Reference));
     let others;
-    let set = match set.keepers.iter().find_map(spared) {
+    let set = match set.keepers.iter().find_map(unfit) {
         None => set,
         Some(why) => {
-            let keepers = set.keepers.iter().filter(|it| spared(it).is_none()).cloned().collect();
+            let keepers = set.keepers.iter().filter(|it| unfit(it).is_none()).cloned().collect();
             others = PlannedSet { keepers, victims: Vec::new() };
             if others.keepers.is_empty() {
                 return Err(Why::Keeper(Box::new(why)));
@@ -60,13 +61,7 @@ pub(super) fn check(
     };
     if victim.tree.is_some() {
         not_led_to(&victim.names[0], ground, wanted)?;
-        let mut checked = trees::check(set, victim, ground, wanted, stop)?;
-        // A plan may say anything: of each file no more than its last block is not full.
-        let most = victim.tree.as_ref().map_or(0, |tree| {
-            tree.extent.files.saturating_mul(LARGEST_BLOCK).saturating_add(tree.extent.bytes)
-        });
-        checked.frees = checked.frees.min(most);
-        return Ok(checked);
+        return trees::check(set, victim, ground, wanted, stop);
     }
     let keeper = keeper(set, ground, wanted)?;
     let mut left = Vec::new();

@@ -2,6 +2,7 @@
 //! when it is purged. To the journal and to `steps.rs` it is one deed.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -117,12 +118,12 @@ fn open_at(place: &Place, ground: &Ground) -> Result<(OwnedFd, Facts), Why> {
     open_tree(&ground.folder(place)?, place.split().1)
 }
 
-/// Whether a folder has a file in it of whose whole path that holds. Of one that can't be listed nobody knows.
+/// Whether a folder has anything in it of whose whole path that holds. Of one that can't be listed nobody knows.
 pub fn holds(place: &Place, ground: &Ground, is: &dyn Fn(&[u8]) -> bool) -> bool {
     let Ok(contents) = open_at(place, ground).and_then(|(top, _)| Contents::of(&top)) else {
         return true;
     };
-    contents.files.iter().any(|(way, _)| {
+    contents.files.iter().map(|(way, _)| way).chain(&contents.folders).any(|way| {
         let mut path = ground.path(place);
         crate::folders::join(&mut path, way);
         is(&path)
@@ -145,7 +146,7 @@ pub(super) fn check(
     let at = &victim.names[0];
     let above = ground.folder(at)?;
     let (top, facts) = open_tree(&above, at.split().1)?;
-    as_planned(&top, &facts, victim)?;
+    let on_disk = as_planned(&top, &facts, victim)?;
     let (keeper, other, others) = keeper(set, ground)?;
     if others.is_file(&facts) {
         return Err(Why::Linked);
@@ -174,7 +175,7 @@ pub(super) fn check(
         ),
     };
     let deeds = vec![(deed, mount_of(&above)?)];
-    Ok(Checked { deeds, frees: victim.frees, left: Vec::new() })
+    Ok(Checked { deeds, frees: victim.frees.min(on_disk), left: Vec::new() })
 }
 
 /// The first folder that stays and is as it was.
@@ -183,7 +184,7 @@ fn keeper(set: &PlannedSet, ground: &Ground) -> Result<(Place, OwnedFd, Facts), 
     for keeper in &set.keepers {
         let place = &keeper.names[0];
         let opened = open_at(place, ground)
-            .and_then(|(top, facts)| as_planned(&top, &facts, keeper).map(|()| (top, facts)));
+            .and_then(|(top, facts)| as_planned(&top, &facts, keeper).map(|_| (top, facts)));
         match opened {
             Ok((top, facts)) => return Ok((place.clone(), top, facts)),
             Err(why) => last = why,
@@ -192,11 +193,17 @@ fn keeper(set: &PlannedSet, ground: &Ground) -> Result<(Place, OwnedFd, Facts), 
     Err(Why::Keeper(Box::new(last)))
 }
 
-/// The same folder, and all below it with the same names, inodes and times.
-fn as_planned(top: &OwnedFd, facts: &Facts, member: &Member) -> Result<(), Why> {
-    let is_it =
-        facts.is_file(&member.facts) && Some(&Contents::of(top)?.tree()) == member.tree.as_ref();
-    if is_it { Ok(()) } else { Err(Why::Changed) }
+/// The same folder, and all below it with the same names, inodes and times: the bytes on disk of what is in it,
+/// whatever the plan says of that.
+fn as_planned(top: &OwnedFd, facts: &Facts, member: &Member) -> Result<u64, Why> {
+    let (mut on_disk, mut seen) = (0u64, HashSet::new());
+    let contents = Contents::listed(top, |_, stat| {
+        if seen.insert((stat.st_dev, stat.st_ino)) {
+            on_disk = on_disk.saturating_add(stat.st_blocks.cast_unsigned().saturating_mul(512));
+        }
+    })?;
+    let is_it = facts.is_file(&member.facts) && Some(&contents.tree()) == member.tree.as_ref();
+    if is_it { Ok(on_disk) } else { Err(Why::Changed) }
 }
 
 /// Whether a deed that was cut off before it began may still be done.

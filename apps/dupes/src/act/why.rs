@@ -55,6 +55,8 @@ pub enum Why {
     },
     /// It lies where files are moved to.
     Target,
+    /// It lies below a reference, and a hard link would change it.
+    Reference,
     /// There is no place to put it aside.
     NoQuarantine(String),
     /// The file system can't do that.
@@ -131,6 +133,7 @@ impl Why {
             Why::Own => "own",
             Why::LedTo { .. } => "led-to",
             Why::Target => "target",
+            Why::Reference => "reference",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
             Why::Occupied => "occupied",
@@ -203,6 +206,9 @@ impl fmt::Display for Why {
                 "{link} leads there, a symbolic link of dupes: dupes undo {id} first, which makes it a file again"
             ),
             Why::Target => f.write_str("lies where files are moved to, or has that in it"),
+            Why::Reference => f.write_str(
+                "is a reference, which a hard link would change: use symlink, or no --reference",
+            ),
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),
             Why::Unsupported(what) => write!(f, "the file system can't {what}"),
             Why::Occupied => f.write_str("something is at that path: both are kept"),

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
-use globset::GlobMatcher;
 use regex::bytes::Regex;
 
 use super::dates;
@@ -23,7 +22,7 @@ use crate::act::deed::Action;
 use crate::act::facts::Aspect;
 use crate::digest::Algorithm;
 use crate::options::{Format, Progress};
-use crate::plan::{self, Rule};
+use crate::plan::{self, Guard, Rule};
 use crate::size;
 
 const WHERE: &str = "Where to look";
@@ -487,7 +486,7 @@ pub(super) struct Subject {
     #[arg(long, help_heading = WHERE, conflicts_with_all = NOT_WITH_A_REPORT)]
     pub(super) report: bool,
 
-    /// Compare with what lies here, too: nothing here is ever touched; can be repeated
+    /// Compare with what lies here, too: nothing here is ever touched, or hard-linked to; can be repeated
     #[arg(long, value_name = "PATH", help_heading = WHERE)]
     pub(super) reference: Vec<PathBuf>,
 
@@ -497,7 +496,8 @@ pub(super) struct Subject {
     #[command(flatten)]
     pub(super) counting: Counting,
 
-    /// Files below the same given path are no duplicates of each other; takes two paths or more
+    /// Files below the same given path are no duplicates of each other: one goes only for a file that stays below
+    /// another one; takes two paths or more
     #[arg(long, help_heading = SETS)]
     pub(super) isolate: bool,
 
@@ -522,9 +522,14 @@ pub(super) struct Subject {
     #[arg(long, value_name = "N", help_heading = KEEPING, default_value = "1", value_parser = values::copies, allow_negative_numbers = true)]
     pub(super) keep_copies: usize,
 
-    /// Files whose whole path matches stay, whatever else is said; can be repeated
-    #[arg(long, value_name = "GLOB", help_heading = KEEPING, value_parser = plan::glob)]
-    pub(super) protect: Vec<GlobMatcher>,
+    /// What matches stays, with all below it, whatever else is said; can be repeated
+    ///
+    /// Without a slash it is put to names, of files and of folders on the way. With one it is a path, from the current
+    /// folder on unless it begins with / or **/; links in it are followed up to the first wildcard. * stays within a
+    /// name, and ** does not. One that matches none of the files that are there twice, and is not just a path that is
+    /// there, is an error for --execute: nothing is done.
+    #[arg(long, value_name = "GLOB", help_heading = KEEPING, value_parser = plan::guard)]
+    pub(super) protect: Vec<Guard>,
 }
 
 // Where it is written down.

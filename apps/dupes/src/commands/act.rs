@@ -4,6 +4,7 @@ mod back;
 mod sets;
 mod telling;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::ffi::OsStr;
@@ -37,7 +38,7 @@ use crate::exit::Exit;
 use crate::find::{Live, Pools};
 use crate::journal::{self, Line, Shelf, Story};
 use crate::own::Own;
-use crate::plan::{self, Keep, Member, Plan};
+use crate::plan::{self, Member, Plan, Protect, References};
 use crate::replace::replace;
 use crate::size::Size;
 use crate::stop::Stop;
@@ -50,21 +51,36 @@ pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>
     // Those that are used if nobody says otherwise.
     let shelf = journal::usual_path().and_then(|folder| Shelf::open(&folder).ok());
     let stories = shelf.and_then(|shelf| shelf.all().ok()).unwrap_or_default().0;
+    let protect = subject.keep.protect.clone();
     let (plan, _, exit) = match sets::plan(subject, &mut own, None, whole(&stories), &live)? {
         Ok(made) => made,
         Err(exit) => return Ok(exit),
     };
+    idle(&protect, &plan, "it protects nothing in this plan");
     replace(file, |out| plan::write(&plan, out)).map_err(|error| error.to_string())?;
-    let victims = plan.victims().count();
     let shown = escaped(file.as_os_str().as_bytes()).to_string();
     say(&format!(
         "dupes: wrote {shown}: of {}, {} that can go, {} on disk. \
          dupes apply ACTION --plan {shown} says what would happen, and changes nothing",
         Count(plan.sets.len() as u64, "set"),
-        Count(victims as u64, "file"),
+        counts(&plan),
         Size(plan.frees()),
     ));
     Ok(exit)
+}
+
+/// What goes: files, and folders with how many files are in them.
+fn counts(plan: &Plan) -> String {
+    let trees = || plan.victims().filter_map(|(_, victim)| victim.tree.as_ref());
+    let (all, folders) = (plan.victims().count() as u64, trees().count() as u64);
+    let inside = trees().fold(0u64, |sum, tree| tree.extent.files.saturating_add(sum));
+    let folders_with =
+        format!("{} with {} in all", Count(folders, "folder"), Count(inside, "file"));
+    match (all - folders, folders) {
+        (files, 0) => Count(files, "file").to_string(),
+        (0, _) => folders_with,
+        (files, _) => format!("{} and {folders_with}", Count(files, "file")),
+    }
 }
 
 /// So that a word too few on the command line costs nobody a file.
@@ -107,10 +123,11 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         None => as_it_would_be(&asked.journal)?,
     };
     stories.iter().filter_map(to_delete).for_each(|text| say(&text));
-    let (plan, left_out, exit) = match &asked.subject.source {
+    let protect = asked.subject.keep.protect.clone();
+    let (mut plan, left_out, exit) = match &asked.subject.source {
         Source::Plan(file) => {
             let mut plan = read_plan(file)?;
-            protect(&mut plan, &asked.subject.keep);
+            leave_protected(&mut plan, &protect);
             sets::spare(&mut own, to.as_ref(), &plan.bases);
             drop_what_was_moved(&mut plan, &own);
             (plan, 0, Exit::Complete)
@@ -123,6 +140,11 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
         }
     };
     plan.check()?;
+    plan.check_ground()?;
+    let then = if asked.execute { "nothing was done" } else { "--execute would refuse" };
+    if idle(&protect, &plan, then) && asked.execute {
+        return Ok(Exit::Usage);
+    }
     if let Some(exit) = below_reference(&places, &plan.bases) {
         return Ok(exit);
     }
@@ -200,16 +222,10 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
 
 /// Whatever would be put there would change what is never touched.
 fn below_reference(places: &[(&str, Option<&Base>); 2], bases: &[(Base, bool)]) -> Option<Exit> {
-    let references = bases.iter().filter(|(_, reference)| *reference).map(|(base, _)| base);
-    let is_below = |place: &Base| {
-        references.clone().any(|reference| {
-            plan::is_below(&place.path, &reference.path)
-                || (place.device, place.inode) == (reference.device, reference.inode)
-        })
-    };
-    let (option, place) = places
-        .iter()
-        .find_map(|(option, place)| Some((option, place.filter(|it| is_below(it))?)))?;
+    let mut references = References::of(bases);
+    let mut is_below = |place: &&Base| references.hold(&place.path, false);
+    let (option, place) =
+        places.iter().find_map(|(option, place)| Some((option, place.filter(&mut is_below)?)))?;
     say(&format!(
         "dupes: {option} {} lies below a reference: nothing there is ever touched",
         escaped(&place.path)
@@ -377,20 +393,43 @@ fn drop_what_was_moved(plan: &mut Plan, own: &Own) {
 }
 
 /// Files that stay whoever has made the plan.
-fn protect(plan: &mut Plan, keep: &Keep) {
-    let ground = Ground::new(plan.bases.iter().map(|(base, _)| base.clone()));
-    let matches =
-        |path: &[u8]| keep.protect.iter().any(|glob| glob.is_match(OsStr::from_bytes(path)));
-    let is_protected = |victim: &Member| {
-        let mut paths = victim.names.iter().map(|name| ground.path(name));
-        paths.any(|path| matches(&path))
-            || victim.tree.is_some() && trees::holds(&victim.names[0], &ground, &matches)
-    };
-    if keep.protect.is_empty() {
+fn leave_protected(plan: &mut Plan, protect: &Protect) {
+    if protect.is_empty() {
         return;
     }
-    plan.sets.iter_mut().for_each(|set| set.victims.retain(|victim| !is_protected(victim)));
+    let ground = Ground::new(plan.bases.iter().map(|(base, _)| base.clone()));
+    let is_protected = |member: &Member| {
+        let paths = member.names.iter().map(|name| ground.path(name));
+        let by_name = paths.fold(false, |is, path| is | protect.holds(&path));
+        // All that is in a folder is asked for, so that it is known which patterns hold for nothing.
+        let is_inside = Cell::new(false);
+        let see = |path: &[u8]| {
+            is_inside.set(is_inside.get() | protect.holds(path));
+            false
+        };
+        let is_unknown = member.tree.is_some() && trees::holds(&member.names[0], &ground, &see);
+        by_name || is_unknown || is_inside.get()
+    };
+    for set in &mut plan.sets {
+        for keeper in &set.keepers {
+            is_protected(keeper);
+        }
+        set.victims.retain(|victim| !is_protected(victim));
+    }
     plan.sets.retain(|set| !set.victims.is_empty());
+}
+
+/// Whether something goes, and a pattern holds for nothing: somebody may have meant what goes. It is said.
+fn idle(protect: &Protect, plan: &Plan, then: &str) -> bool {
+    let mut idle = protect.idle().filter(|_| !plan.sets.is_empty()).peekable();
+    let is_one = idle.peek().is_some();
+    for text in idle {
+        let text = escaped(text.as_bytes());
+        say(&format!(
+            "dupes: --protect {text}: none of the files that are there twice matches: {then}"
+        ));
+    }
+    is_one
 }
 
 fn folder(option: &str, path: &Path) -> Result<Base, Box<dyn Error>> {

@@ -7,7 +7,8 @@
 //! {"end":true}
 //! ```
 //!
-//! A member with a `tree` is a whole folder: `{"files":3,"bytes":7000,"stamp":"…"}`.
+//! A path is whole and real, or the plan is refused. A member with `"reference":true` is one though its base is not: a file
+//! that was given with `--reference`. One with a `tree` is a whole folder: `{"files":3,"bytes":7000,"stamp":"…"}`.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
@@ -15,6 +16,7 @@ use std::io::{self, BufRead, Write};
 use serde_json::{Value, json};
 
 use super::{Member, Plan, PlannedSet, Tree};
+use crate::act::ground::Place;
 use crate::journal::{
     from_base, from_extent, from_facts, from_place, to_base, to_digest, to_extent, to_facts,
     to_place,
@@ -63,10 +65,17 @@ pub fn read(input: &mut dyn BufRead) -> io::Result<Plan> {
         Some(other) => return Err(wrong(1, format!("its version is {other}, and not {VERSION}"))),
         None => return Err(wrong(1, "this is no plan: dupes plan makes one")),
     }
-    let base = |value: &Value| Some((to_base(value)?, value["reference"].as_bool()?));
+    let base = |value: &Value| {
+        let base = to_base(value).filter(|base| is_whole(&base.path))?;
+        Some((base, value["reference"].as_bool()?))
+    };
     let bases = first["bases"].as_array().and_then(|all| all.iter().map(base).collect());
-    let mut plan =
-        Plan { bases: bases.ok_or_else(|| wrong(1, "its bases make no sense"))?, sets: Vec::new() };
+    let mut plan = Plan {
+        bases: bases.ok_or_else(|| {
+            wrong(1, "its bases make no sense: each is a whole path, without . and .. and //")
+        })?,
+        sets: Vec::new(),
+    };
     loop {
         let Some(line) = lines.next()? else {
             return Err(wrong(lines.number, "its end is missing: it was not written to the end"));
@@ -112,11 +121,20 @@ fn from_member(member: &Member) -> Value {
     let names: Vec<Value> = member.names.iter().map(from_place).collect();
     let mut value =
         json!({"names": names, "facts": from_facts(&member.facts), "frees": member.frees});
+    if member.reference {
+        value["reference"] = true.into();
+    }
     if let Some(Tree { extent, stamp }) = &member.tree {
         value["tree"] = from_extent(extent);
         value["tree"]["stamp"] = stamp.to_string().into();
     }
     value
+}
+
+/// As it would be with each name only once on the way: other ways to write it lead to the same folder, and would
+/// get round what goes by paths.
+fn is_whole(path: &[u8]) -> bool {
+    path == b"/" || path.strip_prefix(b"/").is_some_and(|way| Place::new(0, way.to_vec()).is_some())
 }
 
 /// Or what is wrong with it.
@@ -139,6 +157,10 @@ fn set_of(value: &Value, bases: usize) -> Result<PlannedSet, String> {
                 .map(name)
                 .collect::<Result<_, String>>()?,
             facts: to_facts(&value["facts"]).ok_or_else(|| wrong("the facts"))?,
+            reference: match &value["reference"] {
+                Value::Null => false,
+                is => is.as_bool().ok_or_else(|| wrong("references"))?,
+            },
             frees: value["frees"].as_u64().ok_or_else(|| wrong("the bytes that come free"))?,
             tree: match &value["tree"] {
                 Value::Null => None,

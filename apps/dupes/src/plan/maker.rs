@@ -1,18 +1,20 @@
 //! From sets that were found to a plan.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Stat, statat};
+use rustix::io::Errno;
 
 use super::rules::{Candidate, Keep, choose};
 use super::trees::{self, Files, Paths};
 use super::{Member, Plan, PlannedSet, innermost};
 use crate::act::facts::Facts;
 use crate::act::ground::{Base, Place};
+use crate::act::verify::errno;
 use crate::act::why::Why;
 use crate::listing::{Entry, Set};
 use crate::options::Root;
@@ -35,14 +37,16 @@ pub struct Maker {
     keep: Keep,
     grain: Grain,
     plan: Plan,
+    /// Files that were given themselves, each a path of its own: numbers behind those of the bases.
+    given: HashMap<Vec<u8>, usize>,
     /// What neither stays for others nor goes.
     own: Own,
     /// Folders that an earlier run has kept for others that went as one.
     whole: Paths,
     /// What waits until all sets are known.
     waiting: Vec<Files>,
-    /// Without links; None: it can't be looked at any more.
-    folders: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Without links, or why it can't be looked at any more.
+    folders: HashMap<Vec<u8>, Result<Vec<u8>, Why>>,
     sharing: Sharing,
     devices: HashMap<u64, u16>,
     /// Rules with a pattern, and whether it has matched anything.
@@ -56,12 +60,15 @@ impl Maker {
     pub fn new(roots: &[Root], keep: Keep, grain: Grain) -> Maker {
         let bases = bases(roots);
         let (waiting, folders, sharing, devices, patterns, left_out) = Default::default();
+        let files = roots.iter().filter_map(|root| file_of(&root.path));
+        let given = files.enumerate().map(|(at, path)| (path, bases.len() + at)).collect();
         let plan = Plan { bases, sets: Vec::new() };
         let (own, whole) = Default::default();
         Maker {
             keep,
             grain,
             plan,
+            given,
             own,
             whole,
             waiting,
@@ -96,11 +103,16 @@ impl Maker {
                         known.frees = 0;
                         candidate.paths.extend(one.1.paths);
                         candidate.reference |= one.1.reference;
+                        known.reference |= one.0.reference;
                     }
                 }
             }
         }
         for (_, candidate) in &found {
+            // Each is asked, so that it is known which hold for nothing.
+            for path in &candidate.paths {
+                self.keep.protect.holds(path);
+            }
             for (text, is) in self.keep.rules.iter().filter_map(|rule| rule.pattern(candidate)) {
                 *self.patterns.entry(text).or_default() |= is;
             }
@@ -114,6 +126,9 @@ impl Maker {
     fn decide(&mut self, found: Files) {
         let candidates: Vec<Candidate> = found.iter().map(|(_, one)| one.clone()).collect();
         let stays = choose(&candidates, &self.keep);
+        if self.keep.isolate {
+            return self.decide_apart(found, &stays);
+        }
         let (mut keepers, mut victims) = (Vec::new(), Vec::new());
         for ((member, _), stays) in found.into_iter().zip(stays) {
             if stays { keepers.push(member) } else { victims.push(member) }
@@ -121,6 +136,35 @@ impl Maker {
         if !keepers.is_empty() && !victims.is_empty() {
             self.plan.sets.push(PlannedSet { keepers, victims });
         }
+    }
+
+    /// Files below one given path are no duplicates of each other: one goes for such as stay below another one, or it
+    /// stays.
+    fn decide_apart(&mut self, found: Files, stays: &[bool]) {
+        let given = |(_, one): &(_, Candidate)| {
+            one.paths.iter().map(|path| self.given(path)).collect::<BTreeSet<usize>>()
+        };
+        let given: Vec<_> = found.iter().map(given).collect();
+        let mut sets: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+        for victim in (0..found.len()).filter(|at| !stays[*at]) {
+            let is_elsewhere = |keeper: &usize| {
+                given[victim].iter().all(|one| given[*keeper].iter().any(|other| other != one))
+            };
+            let keepers = (0..found.len()).filter(|at| stays[*at]).filter(is_elsewhere).collect();
+            sets.entry(keepers).or_default().push(victim);
+        }
+        for (keepers, victims) in sets.into_iter().filter(|(keepers, _)| !keepers.is_empty()) {
+            let members = |all: Vec<usize>| all.into_iter().map(|at| found[at].0.clone()).collect();
+            self.plan
+                .sets
+                .push(PlannedSet { keepers: members(keepers), victims: members(victims) });
+        }
+    }
+
+    /// The number of the given path that a file belongs to.
+    fn given(&self, path: &[u8]) -> usize {
+        let number = self.given.get(path).copied();
+        number.or_else(|| Some(innermost(&self.plan.bases, path)?.0)).unwrap_or(usize::MAX)
     }
 
     /// Rules of `--keep` that hold for none of the files: perhaps somebody has mistyped them.
@@ -163,7 +207,7 @@ impl Maker {
         };
         let facts = Facts::new(&stat);
         let candidate = Candidate { paths, root, mtime: facts.mtime, reference };
-        Some((Member { names, facts, frees, tree: None }, candidate))
+        Some((Member { names, facts, frees, tree: None, reference }, candidate))
     }
 
     /// As it is now, if it is what was listed.
@@ -176,7 +220,7 @@ impl Maker {
         let (place, whole) = self.place(path)?;
         let stat = statat(CWD, OsStr::from_bytes(&whole), AtFlags::SYMLINK_NOFOLLOW);
         let stat = stat.map_err(|error| match error {
-            rustix::io::Errno::NOENT => Why::Gone,
+            Errno::NOENT => Why::Gone,
             error => Why::Failed("look at it", error),
         })?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -203,11 +247,15 @@ impl Maker {
             Some(at) => (&path[..at], &path[at + 1..]),
         };
         if !self.folders.contains_key(folder) {
-            let whole = std::fs::canonicalize(OsStr::from_bytes(folder)).ok();
+            let whole = std::fs::canonicalize(OsStr::from_bytes(folder));
             let whole = whole.map(|whole| OsString::from(whole).into_vec());
+            let whole = whole.map_err(|error| match errno(&error) {
+                Errno::NOENT | Errno::NOTDIR => Why::Gone,
+                error => Why::Failed("look at its folder", error),
+            });
             self.folders.insert(folder.to_vec(), whole);
         }
-        let mut whole = self.folders[folder].clone().ok_or(Why::Gone)?;
+        let mut whole = self.folders[folder].clone()?;
         crate::folders::join(&mut whole, name);
         let (_, place) = innermost(&self.plan.bases, &whole).ok_or(Why::FolderIsLink)?;
         Ok((place, whole))
@@ -228,6 +276,15 @@ pub fn bases(roots: &[Root]) -> Vec<(Base, bool)> {
         }
     }
     bases
+}
+
+/// The whole path of a file that was given, as those that are found have it.
+fn file_of(path: &Path) -> Option<Vec<u8>> {
+    let is_file = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let whole = base_of(path).ok().filter(|_| is_file)?;
+    let mut whole = whole.0.path;
+    crate::folders::join(&mut whole, path.file_name()?.as_bytes());
+    Some(whole)
 }
 
 /// Without links, and whether it is that folder. Of a file, its folder.

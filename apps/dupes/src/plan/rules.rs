@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::Protect;
 use crate::act::facts::Time;
 
 /// What is preferred.
@@ -33,13 +34,15 @@ pub struct Keep {
     pub rules: Vec<Rule>,
     /// At least so many files of each set; at least one.
     pub copies: usize,
-    /// Files with a path that matches one of these stay, whatever else is said.
-    pub protect: Vec<GlobMatcher>,
+    /// A file goes only for one that stays below another path that was given.
+    pub isolate: bool,
+    /// What stays, whatever else is said.
+    pub protect: Protect,
 }
 
 impl Default for Keep {
     fn default() -> Keep {
-        Keep { rules: Vec::new(), copies: 1, protect: Vec::new() }
+        Keep { rules: Vec::new(), copies: 1, isolate: false, protect: Protect::default() }
     }
 }
 
@@ -113,7 +116,7 @@ pub(super) fn choose(candidates: &[Candidate], keep: &Keep) -> Vec<bool> {
 
 /// Whether it must stay by one of its names.
 pub(super) fn is_protected(candidate: &Candidate, keep: &Keep) -> bool {
-    candidate.paths.iter().any(|path| keep.protect.iter().any(|glob| matches(glob, path)))
+    candidate.paths.iter().any(|path| keep.protect.holds(path))
 }
 
 impl Rule {
@@ -165,6 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::plan::guard;
 
     fn candidate(path: &str, root: usize, mtime: i64) -> Candidate {
         Candidate { paths: vec![path.into()], root, mtime: (mtime, 0), reference: false }
@@ -172,7 +176,7 @@ mod tests {
 
     fn kept(candidates: &[Candidate], rules: &[&str], copies: usize) -> Vec<String> {
         let rules = rules.iter().map(|text| rule(text).unwrap()).collect();
-        let stays = choose(candidates, &Keep { rules, copies, protect: Vec::new() });
+        let stays = choose(candidates, &Keep { rules, copies, ..Keep::default() });
         let paths = candidates.iter().zip(stays).filter(|(_, stays)| *stays);
         paths.map(|(one, _)| String::from_utf8(one.paths[0].clone()).unwrap()).collect()
     }
@@ -211,7 +215,8 @@ mod tests {
         all[1].reference = true;
         assert_eq!(kept(&all, &["newest"], 1), ["/b"]);
         assert_eq!(kept(&all, &["newest"], 2), ["/b", "/c"]);
-        let keep = Keep { protect: vec![glob("/[ac]").unwrap()], ..Keep::default() };
+        let protect = Protect::new(vec![guard("/[ac]").unwrap()]);
+        let keep = Keep { protect, ..Keep::default() };
         assert_eq!(choose(&all, &keep), [true, true, true]);
     }
 
@@ -241,7 +246,8 @@ mod tests {
             let keep = Keep {
                 rules: rules.iter().map(|at| rule(RULES[*at]).unwrap()).collect(),
                 copies,
-                protect: if protected { vec![glob("/1/**").unwrap()] } else { Vec::new() },
+                protect: Protect::new(protected.then(|| guard("/1/**").unwrap()).into_iter().collect()),
+                isolate: false,
             };
             let stays = choose(&all, &keep);
             let kept = stays.iter().filter(|is| **is).count();

@@ -5,7 +5,7 @@ use super::*;
 fn member(inode: u64, paths: &[&str]) -> Member {
     let names = paths.iter().map(|path| Place::new(0, (*path).into()).unwrap()).collect();
     let facts = Facts { device: 1, inode, size: 7, mtime: (3, 4), ctime: (-5, 6) };
-    Member { names, facts, frees: 4096, tree: None }
+    Member { names, facts, frees: 4096, tree: None, reference: false }
 }
 
 fn base(path: &str) -> Base {

@@ -154,6 +154,7 @@ impl Decided<'_> {
             names: vec![place],
             facts: Facts::of(&opened).ok()?,
             frees: frees.sum(),
+            reference: false, // nothing that stays as a folder is linked to
             tree: Some(Contents::of(&opened).ok()?.tree()),
         })
     }
@@ -258,6 +259,7 @@ impl<'s> Listing<'s> {
             crate::folders::join(&mut whole, &name);
             hasher.update(&(name.len() as u64).to_le_bytes());
             hasher.update(&name);
+            stays |= self.keep.protect.holds(&whole);
             if about.is_dir() {
                 if about.dev() != device {
                     return None;
@@ -284,6 +286,7 @@ impl<'s> Listing<'s> {
                     Some(number) => {
                         let candidate = &self.sets[number.0][number.1].1;
                         newest = newest.max(candidate.mtime);
+                        // By any of its names, which may lie elsewhere.
                         stays |= candidate.reference || is_protected(candidate, self.keep);
                         files.push(*number);
                         number.0 as u64

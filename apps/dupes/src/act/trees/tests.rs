@@ -55,7 +55,7 @@ impl Scene {
     fn member(&self, place: Place) -> Member {
         let (top, facts) = open_at(&place, &self.ground).unwrap();
         let tree = Some(Contents::of(&top).unwrap().tree());
-        Member { names: vec![place], facts, frees: 0, tree }
+        Member { names: vec![place], facts, frees: 0, tree, reference: false }
     }
 
     fn set(&self) -> PlannedSet {

@@ -7,7 +7,7 @@ use super::*;
 use crate::digest::Verified;
 use crate::listing::{Entry, Set};
 use crate::options::Root;
-use crate::plan::{Grain, Maker, Plan, glob, rule};
+use crate::plan::{Grain, Maker, Plan, Protect, guard, rule};
 
 /// A tree of these files, each with its content; one that ends with `/` is a folder, one with `->` a hard link.
 fn tree(files: &[(&str, &str)]) -> TempDir {
@@ -160,8 +160,17 @@ fn references_and_what_is_protected_are_never_in_a_folder_that_goes() {
     let lines = |roots: &[(&str, bool)], keep| lines(&dir, &planned(&dir, roots, keep));
     assert_eq!(lines(&[("", false)], keep()), ["a/ of b/"]);
     assert_eq!(lines(&[("", false), ("a/in", true)], keep()), ["b/x of a/x", "b/in/y of a/in/y"]);
-    let protect = vec![glob("**/a/in/*").unwrap()];
-    assert_eq!(lines(&[("", false)], Keep { protect, ..keep() }), ["b/ of a/"]);
+    let protect = || Protect::new(vec![guard("**/a/in/*").unwrap()]);
+    assert_eq!(lines(&[("", false)], Keep { protect: protect(), ..keep() }), ["b/ of a/"]);
+    // Nor is what is in no set.
+    for (name, is_folder) in [("none", false), ("empty", true)] {
+        for folder in ["a/in", "b/in"] {
+            let path = dir.path().join(folder).join(name);
+            if is_folder { fs::create_dir(path).unwrap() } else { fs::write(path, "").unwrap() }
+        }
+        let protect = Protect::new(vec![guard(&format!("**/a/in/{name}")).unwrap()]);
+        assert_eq!(lines(&[("", false)], Keep { protect, ..keep() }), ["b/ of a/"], "{name}");
+    }
     // What was given as a path does not go itself.
     assert_eq!(
         lines(&[("a", false), ("b", false)], Keep::default()),
