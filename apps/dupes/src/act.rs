@@ -18,6 +18,7 @@ pub mod undo;
 pub mod verify;
 pub mod why;
 
+mod apart;
 mod check;
 pub mod last_look;
 mod outlook;

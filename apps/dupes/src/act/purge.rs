@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use rustix::fs::{AtFlags, unlinkat};
 
+use super::apart;
 use super::deed::{Action, Deed, Extent, Stage};
 use super::durable;
 use super::ground::{Base, Ground, Place};
-use super::steps::{End, Found, again, found, look_again};
+use super::steps::{End, Found, again, found, look_at_both};
 use super::sync::sync_folder;
 use super::trees;
 use super::why::{Cut, Why};
@@ -101,8 +102,14 @@ fn by_any(deed: &Deed, (story, ground): (&Story, &Ground), copies: &Copies, stop
     if !is_copy_missing(&end) {
         return end;
     }
-    // It may be on a disk that is not there just now.
-    let is_away = matches!(&end, End::Back(Why::Keeper(why)) if **why == Why::OtherRoot);
+    // It may be on a disk that is not there just now, or where nobody can tell.
+    let is_open = match &end {
+        End::Back(Why::Untold) => true,
+        End::Back(Why::Keeper(why)) => {
+            matches!(**why, Why::OtherRoot | Why::Overlay | Why::InMemory)
+        }
+        _ => false,
+    };
     for (base, place) in copies.0.get(&(deed.digest, deed.tree)).into_iter().flatten() {
         let mut ground = story.ground();
         let root = ground.add(base.clone());
@@ -120,7 +127,7 @@ fn by_any(deed: &Deed, (story, ground): (&Story, &Ground), copies: &Copies, stop
         End::Back(Why::Partly(cut)) => {
             End::Back(Why::Partly(Cut { why: Some(Box::new(Why::LastCopy)), ..cut }))
         }
-        end if is_away => end,
+        end if is_open => end,
         _ => End::Back(Why::LastCopy),
     }
 }
@@ -133,7 +140,7 @@ fn is_copy_missing(end: &End) -> bool {
         _ => return false,
     };
     match why {
-        Why::SameFile | Why::Differs => true,
+        Why::SameFile | Why::Differs | Why::Untold => true,
         Why::Keeper(why) => !matches!(**why, Why::Failed(..) | Why::Stopped),
         _ => false,
     }
@@ -156,7 +163,7 @@ fn unlinked(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
     if deed.tree.is_some() {
         return trees::purge(deed, ground, stop);
     }
-    look_again(deed, ground, stop)?;
+    look_at_both(deed, ground, stop, apart::by_touch)?;
     let folder = ground.folder(&deed.aside)?;
     again(|| unlinkat(&folder, deed.aside.split().1, AtFlags::empty()))
         .map_err(|error| Why::Failed("delete it", error))
