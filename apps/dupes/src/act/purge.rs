@@ -59,7 +59,7 @@ pub fn purge(
         durable(journal)?;
         let some: Vec<(Deed, End)> = batch
             .iter()
-            .map(|(deed, _)| (deed.clone(), by_any(deed, (story, ground), copies, stop)))
+            .map(|(deed, _)| (deed.clone(), if_there(deed, (story, ground), copies, stop)))
             .collect();
         // One for each mount.
         let places: BTreeMap<usize, &Place> =
@@ -83,16 +83,25 @@ pub fn is_there((deed, stage): &(Deed, Stage)) -> bool {
     deed.action == Action::Remove && stage.is_aside()
 }
 
-/// What the journal says then. What could not be deleted is still in the quarantine, or was gone before: to ask
-/// again does no harm. `begun`: some of it is gone, as far as anybody knows.
+/// What the journal says then. What could not be deleted is still in the quarantine: to ask again does no
+/// harm. `begun`: some of it is gone, as far as anybody knows.
 pub(super) fn line(deed: &Deed, end: &End, begun: bool) -> Line {
     match end {
         End::Done => Line::Purged(deed.number),
+        End::Back(Why::Gone) => Line::Missing(deed.number),
         End::Back(Why::Partly(_)) => Line::Partly(deed.number),
         _ if begun => Line::Partly(deed.number),
         End::Back(_) | End::Aside(_) | End::Open(_) => {
             Line::Done(deed.number, crate::journal::NO_TIME)
         }
+    }
+}
+
+/// What somebody has taken out of the quarantine was not deleted by us.
+fn if_there(deed: &Deed, from: (&Story, &Ground), copies: &Copies, stop: &Stop) -> End {
+    match found(deed, from.1, &deed.aside) {
+        Ok(Found::Nothing) => End::Back(Why::Gone),
+        _ => by_any(deed, from, copies, stop),
     }
 }
 
