@@ -19,6 +19,7 @@ pub mod undo;
 pub mod verify;
 pub mod why;
 
+mod apart;
 mod check;
 mod copy;
 pub mod last_look;

@@ -220,6 +220,7 @@ impl Story {
             Line::Purging(number) => (number, Stage::Purging),
             Line::Purged(number) => (number, Stage::Purged),
             Line::Partly(number) => (number, Stage::Partly),
+            Line::Missing(number) => (number, Stage::Missing),
             Line::Left(number) => (number, Stage::Left),
         };
         let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));

@@ -38,41 +38,77 @@ const PSEUDO: [(u32, &str); 22] = [
 
 /// Whether an open folder lies on one of them.
 pub fn is_pseudo(folder: impl AsFd) -> rustix::io::Result<bool> {
-    // The type has another width on each platform; the numbers have 32 bits.
-    let number = fstatfs(folder)?.f_type as u32;
-    Ok(PSEUDO.iter().any(|(pseudo, _)| *pseudo == number))
+    Ok(Kind::of(folder)?.is_one_of(&PSEUDO))
 }
 
-/// Those that give an inode to another file while nobody looks, or show one file under several: over a
-/// network, made by a program, put together from others, or without inodes of their own.
-const FLEETING: [(u32, &str); 15] = [
+/// Those that show what lies elsewhere, and may show one file under several inodes: over a network, made by a program,
+/// put together from others.
+const BORROWED: [(u32, &str); 13] = [
     (0x6969, "nfs"),
     (0x517b, "smb"),
     (0xff53_4d42, "cifs"),
     (0xfe53_4d42, "smb2"),
     (0x6573_5546, "fuse"),
-    (0x794c_7630, "overlayfs"),
-    (0x6175_6673, "aufs"),
+    (OVERLAY, "overlayfs"),
+    (AUFS, "aufs"),
     (0x0102_1997, "9p"),
     (0x00c3_6400, "ceph"),
     (0x5346_414f, "afs"),
     (0x7375_7245, "coda"),
     (0x786f_4256, "vboxsf"),
     (0xf15f, "ecryptfs"),
-    (0x4d44, "vfat"),
-    (0x2011_bab0, "exfat"),
 ];
 
-/// The topmost folder of FAT and exFAT has no entry that says when it was made: that is when it was mounted, or nothing.
+/// Those without inodes of their own: they give one to another file while nobody looks.
+const NUMBERLESS: [(u32, &str); 2] = [(0x4d44, "vfat"), (0x2011_bab0, "exfat")];
+
+const OVERLAY: u32 = 0x794c_7630;
+const AUFS: u32 = 0x6175_6673;
+
+/// Those that are gone with the power.
+const IN_MEMORY: [(u32, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
+/// What kind of file system something lies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind(u32);
+
+impl Kind {
+    /// Of a file or folder that is open.
+    pub fn of(file: impl AsFd) -> rustix::io::Result<Kind> {
+        // The type has another width on each platform; the numbers have 32 bits.
+        Ok(Kind(fstatfs(file)?.f_type as u32))
+    }
+
+    fn is_one_of(self, kinds: &[(u32, &str)]) -> bool {
+        kinds.iter().any(|(number, _)| *number == self.0)
+    }
+
+    /// Whether one file may be shown under two inodes, here or here and elsewhere.
+    pub fn is_borrowed(self) -> bool {
+        self.is_one_of(&BORROWED)
+    }
+
+    /// Whether it holds on to files of other folders, wherever they are renamed to meanwhile.
+    pub fn is_layered(self) -> bool {
+        [OVERLAY, AUFS].contains(&self.0)
+    }
+
+    /// Whether nothing of it is left when the power is.
+    pub fn is_in_memory(self) -> bool {
+        self.is_one_of(&IN_MEMORY)
+    }
+}
+
+/// The topmost folder of one without inodes has no entry that says when it was made: that is when it was mounted, or
+/// nothing.
 pub fn makes_its_root_anew(folder: impl AsFd) -> bool {
-    fstatfs(folder).is_ok_and(|found| matches!(found.f_type as u32, 0x4d44 | 0x2011_bab0))
+    Kind::of(folder).is_ok_and(|kind| kind.is_one_of(&NUMBERLESS))
 }
 
 /// Whether inodes say which file is which, from one scan to the next. Who can't be asked does not.
 pub fn keeps_inodes(folder: &[u8]) -> bool {
-    let opened = open_path(&terminated(folder), OFlags::PATH);
-    let number = opened.and_then(fstatfs).map(|found| found.f_type as u32);
-    number.is_ok_and(|number| FLEETING.iter().all(|(fleeting, _)| *fleeting != number))
+    let kind = open_path(&terminated(folder), OFlags::PATH).and_then(Kind::of);
+    kind.is_ok_and(|kind| !kind.is_borrowed() && !kind.is_one_of(&NUMBERLESS))
 }
 
 /// Where its file system has a folder: a bind mount shows another path of the same place.

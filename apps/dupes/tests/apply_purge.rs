@@ -342,3 +342,24 @@ fn a_signal_stops_an_undo_in_the_middle_and_it_goes_on() {
     assert_eq!(acts.inode("b"), acts.inode("c"));
     assert_ne!(acts.inode("a"), acts.inode("b"));
 }
+
+#[test]
+fn what_somebody_has_taken_out_of_the_quarantine_is_not_told_to_be_deleted() {
+    for how in [&["remove", "tree"][..], &["remove", "--folders", "tree"]] {
+        let acts = two_folders();
+        let (code, said) = acts.apply(how);
+        assert_eq!(code, 0, "{said}");
+        let below = |folder: &Path| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let run = below(&below(&acts.quarantine()));
+        let others = fs::read_dir(&run).unwrap().count() - 1;
+        fs::rename(run.join("1"), acts.path("mine")).unwrap();
+        let (out, err) = acts.ends(&["purge-quarantine", "--yes"], 0);
+        assert!(out.ends_with(&format!("deleted: {others}, missing: 1\n")), "{out}");
+        assert!(err.contains("not deleted") && err.contains("is not there any more"), "{err}");
+        let log = acts.runs(&["log"]);
+        assert!(log.contains("missing 1") && log.contains("purged") == (others > 0), "{log}");
+        let (_, err) = acts.ends(&["purge-quarantine", "--yes"], 0);
+        assert!(err.contains("nothing in the quarantine"), "it is settled: {err}");
+        assert!(acts.has("mine"));
+    }
+}

@@ -646,3 +646,94 @@ fn what_was_done_is_still_done_after_a_loss_of_power() {
         }
     }
 }
+
+/// As Docker lays out its images: below one root are an overlay and the folders that it shows.
+const LAYERS: &str = r#"mkdir -p "$DIR/top"; mount -t tmpfs none "$DIR/top"; cd "$DIR/top"; mkdir -p o/1/merged o/1/diff o/1/work o/2/diff/sub
+    show() { mount -t overlay overlay -o lowerdir=o/2/diff,upperdir=o/1/diff,workdir=o/1/work o/1/merged; }
+    show"#;
+
+/// It holds on to its lower files, wherever they are renamed to: what looks like a copy is the file that goes.
+#[test]
+fn a_file_and_an_overlay_that_shows_it_are_never_acted_on_as_copies() {
+    for way in [
+        "remove",
+        "remove --no-undo --yes",
+        "remove --folders",
+        "remove --folders --no-undo --yes",
+        "move --to moved",
+        "move --to moved --folders",
+        "symlink",
+    ] {
+        // The one that goes is the lower file, or the one on the overlay.
+        for keep in ["path:**/1/**", "path:**/2/**"] {
+            let dir = tempfile::tempdir().unwrap();
+            let script = format!(
+                r#"{LAYERS}; umount o/1/merged; echo only > o/2/diff/sub/f; mkdir moved; show
+                dry=$(echo "{way}" | sed 's/--no-undo --yes//')
+                dupes apply $dry --keep "{keep}" o; dupes apply {way} --keep "{keep}" --execute o; dupes purge-quarantine --yes
+                umount o/1/merged; show; echo "shown: $(cat o/1/merged/sub/f) $(cat o/2/diff/sub/f)""#
+            );
+            let Some(said) = acted(dir.path(), LAYERS, &script) else { return };
+            assert_eq!(said.matches("one of the two is on an overlay").count(), 2, "{way}: {said}");
+            assert_eq!(said.matches("exit 3").count(), 2, "a dry run says it: {way}: {said}");
+            assert!(said.contains("shown: only only\n"), "{way} {keep}: {said}");
+        }
+    }
+}
+
+/// It was put there when both were files on one disk.
+#[test]
+fn a_purge_does_not_take_what_an_overlay_shows_for_a_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!(
+        r#"{LAYERS}; mkdir t t/k t/v; echo only > t/k/1; echo only > t/v/1; dupes apply remove t --keep first --execute
+        mount -t overlay overlay -o "lowerdir=$(dirname .dupes-quarantine-*/*/1),upperdir=o/2/diff,workdir=o/1/merged" t/k 2>/dev/null ||
+        mount -t overlay overlay -o "lowerdir=$(dirname .dupes-quarantine-*/*/1):o/2" t/k; cat t/k/1
+        dupes purge-quarantine --yes; ls .dupes-quarantine-*/*; umount t/k; dupes purge-quarantine --yes"#
+    );
+    let Some(said) = acted(dir.path(), LAYERS, &script) else { return };
+    assert!(said.contains("only\n") && said.contains("on an overlay"), "{said}");
+    assert!(said.contains("not: 1\nexit 3\n1\n") && said.ends_with("deleted: 1\n"), "{said}");
+}
+
+/// As in a container: nothing of it is anywhere else.
+#[test]
+fn files_of_one_overlay_are_acted_on() {
+    for way in ["remove", "remove --no-undo --yes", "remove --folders --no-undo --yes", "symlink"] {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!(
+            r#"{LAYERS}; cd o/1/merged; mkdir a b; echo same > a/f; echo same > b/f; touch -d 2001-01-01 ?/f
+            dupes apply {way} . --execute; dupes purge-quarantine --yes; cat a/f"#
+        );
+        let Some(said) = acted(dir.path(), LAYERS, &script) else { return };
+        assert!(said.contains(" 1 name") && said.ends_with("same\n"), "{way}: {said}");
+        assert!(!said.contains("exit"), "{way}: {said}");
+    }
+}
+
+/// What is in memory only is gone with the power.
+#[test]
+fn a_copy_in_memory_is_no_copy_of_a_file_on_a_disk() {
+    for way in ["remove", "remove --no-undo --yes", "remove --folders", "symlink"] {
+        let dir = folder(&["deep/a"]);
+        let script = format!(
+            r#"{TMPFS}; mkdir "$DIR/mounted/ram"; cp -p "$DIR/deep/a" "$DIR/mounted/ram/a"; cd "$DIR"
+            dry=$(echo "{way}" | sed 's/--no-undo --yes//')
+            for execute in "" --execute; do
+                [ -n "$execute" ] && way="{way}" || way="$dry"
+                dupes apply $way $execute --keep 'path:**/ram/**' deep mounted/ram
+            done
+            echo "exists: $(stat -c %F deep/a)"; cp -p deep/a other
+            dupes apply remove --keep 'path:**/ram/**' --keep name:other --keep-copies 2 --execute deep mounted/ram other; dupes undo
+            rm other; dupes apply remove --execute deep mounted/ram"#
+        );
+        let Some(said) = acted(dir.path(), TMPFS, &script) else { return };
+        assert_eq!(said.matches("on a file system in memory").count(), 2, "{way}: {said}");
+        assert!(said.contains("exists: regular file\n"), "{way}: {said}");
+        assert!(said.contains("restored: 1\n"), "another copy on the disk stays: {said}");
+        assert!(
+            said.rsplit("restored").next().unwrap().contains("removed 1 name"),
+            "the other way round it may: {said}"
+        );
+    }
+}

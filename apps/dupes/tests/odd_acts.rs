@@ -107,6 +107,50 @@ fn a_real_copy_beside_a_file_with_two_names_is_no_reason_to_lose_both() {
     }
 }
 
+/// Names and times are remembered, so that what was renamed away is still found: one must not change with the other.
+#[test]
+fn a_name_that_is_remembered_is_no_copy() {
+    let ways = ["remove", "remove --no-undo --yes", "move --to \"$DIR/moved\"", "symlink"];
+    let folders = ["remove --folders", "remove --folders --no-undo --yes"];
+    for is_remembered in [false, true] {
+        for (at, way) in ways.iter().chain(&folders).enumerate() {
+            let habits = Habits { is_remembered, ..Habits::default() };
+            let disk = Disk::new(habits).with("one/a", "same").with("moved/x", "x");
+            let disk = disk.doubled("two", "one");
+            let script = format!(
+                r#"dupes apply {way} --execute --json "$DIR/one" "$DIR/two" | sed 's/^exit/applied:/'
+                dupes purge-quarantine --yes"#
+            );
+            let script = match at < ways.len() {
+                true => script,
+                // A folder that was given is not taken.
+                false => script.replace(r#""$DIR/one" "$DIR/two""#, r#""$DIR" --exclude moved"#),
+            };
+            let Some(said) = on(&disk, &script) else { return };
+            let what = format!("{way}, remembered: {is_remembered}: {said}");
+            assert!(said.contains("applied: 3") && ends(&said, 0), "{what}");
+            assert_eq!(refusals(&said).len(), 1, "{what}");
+            assert_eq!(disk.contents(), ["same", "x"], "{what}");
+            assert_eq!(disk.text("one/a").as_deref(), Some("same"), "{what}");
+            assert_eq!(disk.text("two/a").as_deref(), Some("same"), "{what}");
+        }
+    }
+}
+
+/// Two that are two are told apart where inodes say nothing.
+#[test]
+fn real_copies_are_purged_where_names_are_remembered() {
+    for way in ["remove", "remove --folders"] {
+        let habits = Habits { is_remembered: true, ..Habits::default() };
+        let disk = Disk::new(habits).with("t/one/a", "same").with("t/two/a", "same");
+        let script =
+            format!(r#"dupes apply {way} --execute --json "$DIR/t"; dupes purge-quarantine --yes"#);
+        let Some(said) = on(&disk, &script) else { return };
+        assert!(ends(&said, 0) && said.contains("deleted: 1\n"), "{way}: {said}");
+        assert_eq!(disk.contents(), ["same"], "{way}: {said}");
+    }
+}
+
 // ---------------------------------------------------------------- case
 
 fn photos(numbers_by_spelling: bool) -> Disk {

@@ -2,11 +2,13 @@
 //! same bytes.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::Wanted;
+use super::apart::{self, Opened};
 use super::deed::{Action, Deed};
 use super::facts::{Aspect, Attributes, Facts};
 use super::ground::{Ground, Place, may_rename_in, open_file};
@@ -16,6 +18,7 @@ use super::verify::{compare, errno};
 use super::why::Why;
 use crate::digest::{Algorithm, Hasher};
 use crate::journal::NO_TIME;
+use crate::mounts::Kind;
 use crate::plan::{Member, PlannedSet};
 use crate::stop::Stop;
 
@@ -63,7 +66,7 @@ pub(super) fn check(
         not_led_to(&victim.names[0], ground, wanted)?;
         return trees::check(set, victim, ground, wanted, stop);
     }
-    let keeper = keeper(set, ground, wanted)?;
+    let keeper = keeper(set, victim, ground, wanted)?;
     let mut left = Vec::new();
     let mut names = Vec::new();
     for place in &victim.names {
@@ -180,6 +183,7 @@ pub(super) fn still(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why
 /// A name, open.
 struct Name {
     place: Place,
+    folder: OwnedFd,
     file: File,
     facts: Facts,
     folder_times: (super::facts::Time, super::facts::Time),
@@ -188,21 +192,51 @@ struct Name {
     may_go: Result<(), Why>,
 }
 
-/// The first file that stays and is as it was. Its ctime does not count: whoever makes a link to it changes that.
-fn keeper(set: &PlannedSet, ground: &Ground, wanted: &Wanted) -> Result<Name, Why> {
+/// The first file that stays, is as it was, and counts for the one that goes. Its ctime does not count: whoever makes
+/// a link to it changes that.
+fn keeper(
+    set: &PlannedSet,
+    victim: &Member,
+    ground: &Ground,
+    wanted: &Wanted,
+) -> Result<Name, Why> {
     let mut last = Why::Gone;
     for keeper in &set.keepers {
         for place in &keeper.names {
             match open(place, ground) {
                 // A copy of it that goes would be missed when it is written to.
                 Ok(name) if wanted.own.has(name.facts.device, name.facts.inode) => last = Why::Own,
-                Ok(name) if name.facts.is_as_written(&keeper.facts) => return Ok(name),
+                Ok(name) if name.facts.is_as_written(&keeper.facts) => {
+                    match counts(&name, victim, ground, wanted.action) {
+                        Ok(()) => return Ok(name),
+                        Err(why) => last = why,
+                    }
+                }
                 Ok(_) => last = Why::Changed,
                 Err(why) => last = why,
             }
         }
     }
     Err(Why::Keeper(Box::new(last)))
+}
+
+/// Where it lies, it has to be another file than the one that goes, and to last as long.
+fn counts(keeper: &Name, victim: &Member, ground: &Ground, action: Action) -> Result<(), Why> {
+    let kind = Kind::of(&keeper.file).map_err(|error| Why::Failed("look at it", error))?;
+    let is_on_one_disk = keeper.facts.device == victim.facts.device && !kind.is_layered();
+    // These two need one file system.
+    if is_on_one_disk || matches!(action, Action::Hardlink | Action::Reflink) {
+        return Ok(());
+    }
+    // What is not there is said where it is asked for.
+    let goes = victim.names.iter().find_map(|place| open(place, ground).ok());
+    goes.map_or(Ok(()), |goes| apart::doubt(goes.opened(), keeper.opened()).map(drop))
+}
+
+impl Name {
+    fn opened(&self) -> Opened<'_> {
+        Opened::new(&self.folder, &self.file)
+    }
 }
 
 fn name(
@@ -269,5 +303,5 @@ fn open(place: &Place, ground: &Ground) -> Result<Name, Why> {
         ((stat.st_atime, stat.st_atime_nsec as u32), (stat.st_mtime, stat.st_mtime_nsec as u32));
     let mount = mount_of(&folder)?;
     let may_go = may_rename_in(&folder);
-    Ok(Name { place: place.clone(), file, facts, folder_times, mount, may_go })
+    Ok(Name { place: place.clone(), folder, file, facts, folder_times, mount, may_go })
 }

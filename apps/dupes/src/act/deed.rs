@@ -132,6 +132,8 @@ pub enum Stage {
     Partly,
     /// What was put aside is gone for good.
     Purged,
+    /// Somebody else has taken what was put aside.
+    Missing,
     /// It was given up: whatever is at its path and aside stays there.
     Left,
 }

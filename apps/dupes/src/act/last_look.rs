@@ -7,6 +7,7 @@ use std::fs::File;
 
 use rustix::fs::{fdatasync, fstat};
 
+use super::apart::{self, Opened};
 use super::deed::Deed;
 use super::facts::{Attributes, Facts};
 use super::ground::{Ground, Place, open_file};
@@ -46,7 +47,8 @@ impl LastLook {
 
     /// Whether what is aside may go.
     pub(super) fn at(&mut self, deed: &Deed, ground: &Ground) -> Result<(), Why> {
-        let (file, facts) = open_file(ground.folder(&deed.aside)?, deed.aside.split().1)?;
+        let folder = ground.folder(&deed.aside)?;
+        let (file, facts) = open_file(&folder, deed.aside.split().1)?;
         let keeper = |why| Why::Keeper(Box::new(why));
         let above = ground.folder(&deed.keeper).map_err(keeper)?;
         let (other, others) = open_file(&above, deed.keeper.split().1).map_err(keeper)?;
@@ -63,6 +65,7 @@ impl LastLook {
             )?;
             again(|| fdatasync(&other))
                 .map_err(|error| keeper(Why::Failed("make it durable", error)))?;
+            apart::by_rename(deed, Opened::new(&folder, &file), Opened::new(&above, &other))?;
             self.compared(&deed.keeper, others);
         }
         if !Facts::of(&file)?.is_as_written(&deed.facts) {

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use rustix::fs::{AtFlags, unlinkat};
 
+use super::apart;
 use super::deed::{Action, Deed, Extent, Stage};
 use super::durable;
 use super::ground::{Base, Ground, Place};
-use super::steps::{End, Found, again, found, look_again};
+use super::steps::{End, Found, again, found, look_at_both};
 use super::sync::sync_folder;
 use super::trees;
 use super::why::{Cut, Why};
@@ -63,7 +64,7 @@ pub fn purge(
         durable(journal)?;
         let some: Vec<(Deed, End)> = batch
             .iter()
-            .map(|(deed, _)| (deed.clone(), by_any(deed, (story, ground), copies, stop)))
+            .map(|(deed, _)| (deed.clone(), if_there(deed, (story, ground), copies, stop)))
             .collect();
         // One for each mount.
         let places: BTreeMap<usize, &Place> =
@@ -87,16 +88,25 @@ pub fn is_there((deed, stage): &(Deed, Stage)) -> bool {
     deed.action == Action::Remove && stage.is_aside()
 }
 
-/// What the journal says then. What could not be deleted is still in the quarantine, or was gone before: to ask
-/// again does no harm. `begun`: some of it is gone, as far as anybody knows.
+/// What the journal says then. What could not be deleted is still in the quarantine: to ask again does no
+/// harm. `begun`: some of it is gone, as far as anybody knows.
 pub(super) fn line(deed: &Deed, end: &End, begun: bool) -> Line {
     match end {
         End::Done => Line::Purged(deed.number),
+        End::Back(Why::Gone) => Line::Missing(deed.number),
         End::Back(Why::Partly(_)) => Line::Partly(deed.number),
         _ if begun => Line::Partly(deed.number),
         End::Back(_) | End::Aside(_) | End::Open(_) => {
             Line::Done(deed.number, crate::journal::NO_TIME)
         }
+    }
+}
+
+/// What somebody has taken out of the quarantine was not deleted by us.
+fn if_there(deed: &Deed, from: (&Story, &Ground), copies: &Copies, stop: &Stop) -> End {
+    match found(deed, from.1, &deed.aside) {
+        Ok(Found::Nothing) => End::Back(Why::Gone),
+        _ => by_any(deed, from, copies, stop),
     }
 }
 
@@ -106,8 +116,14 @@ fn by_any(deed: &Deed, (story, ground): (&Story, &Ground), copies: &Copies, stop
     if !is_copy_missing(&end) {
         return end;
     }
-    // It may be on a disk that is not there just now.
-    let is_away = matches!(&end, End::Back(Why::Keeper(why)) if **why == Why::OtherRoot);
+    // It may be on a disk that is not there just now, or where nobody can tell.
+    let is_open = match &end {
+        End::Back(Why::Untold) => true,
+        End::Back(Why::Keeper(why)) => {
+            matches!(**why, Why::OtherRoot | Why::Overlay | Why::InMemory)
+        }
+        _ => false,
+    };
     for (base, place) in copies.like(deed) {
         let mut ground = story.ground();
         let root = ground.add(base.clone());
@@ -125,7 +141,7 @@ fn by_any(deed: &Deed, (story, ground): (&Story, &Ground), copies: &Copies, stop
         End::Back(Why::Partly(cut)) => {
             End::Back(Why::Partly(Cut { why: Some(Box::new(Why::LastCopy)), ..cut }))
         }
-        end if is_away => end,
+        end if is_open => end,
         _ => End::Back(Why::LastCopy),
     }
 }
@@ -138,7 +154,7 @@ fn is_copy_missing(end: &End) -> bool {
         _ => return false,
     };
     match why {
-        Why::SameFile | Why::Differs => true,
+        Why::SameFile | Why::Differs | Why::Untold => true,
         Why::Keeper(why) => !matches!(**why, Why::Failed(..) | Why::Stopped),
         _ => false,
     }
@@ -161,7 +177,7 @@ fn unlinked(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> {
     if deed.tree.is_some() {
         return trees::purge(deed, ground, stop);
     }
-    look_again(deed, ground, stop)?;
+    look_at_both(deed, ground, stop, apart::by_touch)?;
     let folder = ground.folder(&deed.aside)?;
     again(|| unlinkat(&folder, deed.aside.split().1, AtFlags::empty()))
         .map_err(|error| Why::Failed("delete it", error))

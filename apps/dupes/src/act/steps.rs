@@ -22,6 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::apart::{self, Opened};
 use super::deed::{Action, Deed};
 use super::facts::Facts;
 use super::ground::{Ground, Place, look, open_file};
@@ -136,11 +137,21 @@ pub fn look_again(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why> 
     if deed.tree.is_some() {
         return trees::look_again(deed, ground, stop);
     }
-    look_at_both(deed, ground, stop).map(drop)
+    since_compared(deed, ground, stop).map(drop)
 }
 
 /// As the file that stays was before that.
-fn look_at_both(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<Facts, Why> {
+fn since_compared(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<Facts, Why> {
+    look_at_both(deed, ground, stop, |goes, stays| apart::by_rename(deed, goes, stays))
+}
+
+/// The same, and that they are two files.
+pub(super) fn look_at_both(
+    deed: &Deed,
+    ground: &Ground,
+    stop: &Stop,
+    are_apart: impl FnOnce(Opened<'_>, Opened<'_>) -> Result<(), Why>,
+) -> Result<Facts, Why> {
     let folder = ground.folder(&deed.aside)?;
     let (file, facts) = open_file(&folder, deed.aside.split().1)?;
     if !facts.is_as_written(&deed.facts) {
@@ -150,8 +161,8 @@ fn look_at_both(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<Facts, Why>
         Why::Gone => Why::SameFile,
         why => Why::Keeper(Box::new(why)),
     };
-    let folder = ground.folder(&deed.keeper).map_err(keeper)?;
-    let (other, others) = open_file(&folder, deed.keeper.split().1).map_err(keeper)?;
+    let above = ground.folder(&deed.keeper).map_err(keeper)?;
+    let (other, others) = open_file(&above, deed.keeper.split().1).map_err(keeper)?;
     if others.is_file(&facts) {
         return Err(Why::SameFile);
     }
@@ -161,6 +172,7 @@ fn look_at_both(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<Facts, Why>
     }
     // Whatever happens to what is aside now, a copy in memory only is none.
     again(|| fdatasync(&other)).map_err(|error| keeper(Why::Failed("make it durable", error)))?;
+    are_apart(Opened::new(&folder, &file), Opened::new(&above, &other))?;
     if deed.action.links() {
         untouched(deed, &file, 0)?;
     }
@@ -214,7 +226,7 @@ fn exchange(deed: &Deed, ground: &Ground, stop: &Stop) -> (End, Option<Facts>) {
         Ok(()) => {}
         Err(why) => return (unmake(deed, ground, why, stop), None),
     }
-    match look_at_both(deed, ground, stop) {
+    match since_compared(deed, ground, stop) {
         Ok(keeper) => (End::Done, Some(keeper)),
         Err(why) => (swap_back(deed, ground, why, stop), None),
     }

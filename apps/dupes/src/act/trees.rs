@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::Wanted;
+use super::apart::{self, Opened};
 use super::check::Checked;
 use super::deed::{Deed, Extent};
 use super::facts::{Attributes, Facts};
@@ -147,7 +148,7 @@ pub(super) fn check(
     let above = ground.folder(at)?;
     let (top, facts) = open_tree(&above, at.split().1)?;
     let on_disk = as_planned(&top, &facts, victim)?;
-    let (keeper, other, others) = keeper(set, ground)?;
+    let (keeper, other, others) = keeper(set, &top, ground)?;
     if others.is_file(&facts) {
         return Err(Why::Linked);
     }
@@ -178,13 +179,21 @@ pub(super) fn check(
     Ok(Checked { deeds, frees: victim.frees.min(on_disk), left: Vec::new() })
 }
 
-/// The first folder that stays and is as it was.
-fn keeper(set: &PlannedSet, ground: &Ground) -> Result<(Place, OwnedFd, Facts), Why> {
+/// The first folder that stays, is as it was, and counts for the one that goes.
+fn keeper(
+    set: &PlannedSet,
+    goes: &OwnedFd,
+    ground: &Ground,
+) -> Result<(Place, OwnedFd, Facts), Why> {
     let mut last = Why::Gone;
     for keeper in &set.keepers {
         let place = &keeper.names[0];
         let opened = open_at(place, ground)
-            .and_then(|(top, facts)| as_planned(&top, &facts, keeper).map(|_| (top, facts)));
+            .and_then(|(top, facts)| as_planned(&top, &facts, keeper).map(|_| (top, facts)))
+            .and_then(|(top, facts)| {
+                apart::doubt(Opened::new(goes, goes), Opened::new(&top, &top))?;
+                Ok((top, facts))
+            });
         match opened {
             Ok((top, facts)) => return Ok((place.clone(), top, facts)),
             Err(why) => last = why,
@@ -212,7 +221,7 @@ pub(super) fn still(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<(), Why
     if !facts.is_file(&deed.facts) {
         return Err(Why::Changed);
     }
-    same_as_keeper(deed, &top, ground, stop)
+    same_as_keeper(deed, &top, ground, stop).map(drop)
 }
 
 /// What is aside is the folder that was verified, and the folder that stays, by its path, has the same.
@@ -224,16 +233,23 @@ pub(super) fn look_again(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<()
     match same_as_keeper(deed, &top, ground, stop) {
         Err(Why::Differs | Why::Linked) => Err(Why::SameFile),
         Err(Why::Keeper(why)) if *why == Why::Gone => Err(Why::SameFile),
-        end => end,
+        Err(why) => Err(why),
+        Ok(other) => apart::by_rename(deed, Opened::new(&top, &top), Opened::new(&other, &other)),
     }
 }
 
-fn same_as_keeper(deed: &Deed, top: &OwnedFd, ground: &Ground, stop: &Stop) -> Result<(), Why> {
+/// That, open.
+fn same_as_keeper(
+    deed: &Deed,
+    top: &OwnedFd,
+    ground: &Ground,
+    stop: &Stop,
+) -> Result<OwnedFd, Why> {
     let keeper = |why| Why::Keeper(Box::new(why));
     let (other, _) = open_at(&deed.keeper, ground).map_err(keeper)?;
     let digest = equal(top, &other, stop)?;
     // Both may have been changed, and in the same way: that is not what was verified.
-    if digest == deed.digest { Ok(()) } else { Err(Why::Changed) }
+    if digest == deed.digest { Ok(other) } else { Err(Why::Changed) }
 }
 
 // ---------------------------------------------------------------- by every byte
@@ -465,6 +481,7 @@ fn each(
         compare((&file, &facts), (&copy, &others), None, stop)?;
         again(|| rustix::fs::fdatasync(&copy))
             .map_err(|error| keeper(Why::Failed("make it durable", error)))?;
+        apart::by_touch(Opened::new(top, &file), Opened::new(other, &copy))?;
         let (folder, name) = split(way);
         act(here.folder(folder)?, name)?;
     }

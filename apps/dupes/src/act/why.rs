@@ -30,6 +30,12 @@ pub enum Why {
     /// When it was out of the way the file that stays was not there, or had other bytes: both names lead to one
     /// file, or somebody is changing one of them.
     SameFile,
+    /// It or the file that stays is on an overlay, which shows files of other folders, and the other one is not on it.
+    Overlay,
+    /// When it was changed, nobody could tell whether the file that stays was changed with it.
+    Untold,
+    /// What stays is gone with the power, and it is not.
+    InMemory,
     /// It is to be deleted for good, and nothing that stayed has its bytes any more.
     LastCopy,
     /// A purge has deleted some of it.
@@ -123,6 +129,9 @@ impl Why {
             Why::Differs => "differs",
             Why::Keeper(_) => "keeper",
             Why::SameFile => "same-file",
+            Why::Overlay => "overlay",
+            Why::Untold => "untold",
+            Why::InMemory => "in-memory",
             Why::LastCopy => "last-copy",
             Why::Partly(_) => "partly",
             Why::Attributes(_) => "attributes",
@@ -164,8 +173,19 @@ impl fmt::Display for Why {
             Why::Differs => f.write_str("its bytes are not those of the file that stays"),
             Why::Keeper(why) => write!(f, "the file that stays: {why}"),
             Why::SameFile => f.write_str(
-                "put back: when it was out of the way, the file that stays was not there or had other \
-                 bytes: the same file under two names, or somebody is changing it",
+                "put back: when it was out of the way, the file that stays was not there, had other bytes or was \
+                 changed by that: the same file under two names, or somebody is changing it",
+            ),
+            Why::Overlay => f.write_str(
+                "it may be the same file under another name: one of the two is on an overlay, which shows files of \
+                 other folders",
+            ),
+            Why::Untold => f.write_str(
+                "it and the file that stays may be one file under two names: where one of them lies, a change does \
+                 not show, or not yet",
+            ),
+            Why::InMemory => f.write_str(
+                "it is on a file system in memory (tmpfs), and gone with the power",
             ),
             Why::LastCopy => f.write_str(
                 "no file that stayed, for it or for another copy, has its bytes any more: it may be the last one",

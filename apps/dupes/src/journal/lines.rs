@@ -50,6 +50,8 @@ pub enum Line {
     Purged(u64),
     /// Some of it was.
     Partly(u64),
+    /// It was not there any more when it was to be deleted.
+    Missing(u64),
     /// What is aside is not ours to touch, or nobody can go there: it stays there.
     Left(u64),
     /// All of the run is going to be taken back.
@@ -114,6 +116,7 @@ impl Line {
             Line::Purging(number) => json!({"purging": number}),
             Line::Purged(number) => json!({"purged": number}),
             Line::Partly(number) => json!({"partly": number}),
+            Line::Missing(number) => json!({"missing": number}),
             Line::Left(number) => json!({"left": number}),
             Line::RollingBack => json!({"rolling-back": true}),
             Line::End => json!({"end": true}),
@@ -149,6 +152,7 @@ impl Line {
             "purging" => Line::Purging(number()?),
             "purged" => Line::Purged(number()?),
             "partly" => Line::Partly(number()?),
+            "missing" => Line::Missing(number()?),
             "left" => Line::Left(number()?),
             "rolling-back" => Line::RollingBack,
             "end" => Line::End,

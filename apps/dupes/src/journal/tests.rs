@@ -50,6 +50,7 @@ fn all_lines() -> Vec<Line> {
         Line::Done(3, (1, 1)),
         Line::Purging(3),
         Line::Partly(3),
+        Line::Missing(3),
         Line::Purged(3),
         Line::End,
     ]

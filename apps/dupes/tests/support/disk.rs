@@ -22,6 +22,8 @@ pub(crate) struct Habits {
     pub(crate) clock_stands: bool,
     /// Whatever is changed has an earlier ctime than what was changed before.
     pub(crate) clock_goes_back: bool,
+    /// Whoever has looked at something may go on with what he has seen for an hour.
+    pub(crate) is_remembered: bool,
     /// When its clock begins, in seconds.
     pub(crate) begins: u64,
 }
@@ -309,6 +311,11 @@ impl State {
             self.now = if clock_goes_back { self.now - 1 } else { self.now + 1 };
             self.object(node).ctime = (self.now, 0);
         }
+    }
+
+    /// For so many seconds what was seen may be kept.
+    pub(crate) fn kept_for(&self) -> u64 {
+        if self.habits.is_remembered { 3_600 } else { 0 }
     }
 
     pub(crate) fn now(&self) -> Time {

@@ -1,4 +1,4 @@
-//! A disk in memory as the kernel asks for it. Nothing may be kept: each name is looked up again.
+//! A disk in memory as the kernel asks for it. Of bytes nothing may be kept, and of names only if it says so.
 
 use crate::disk::{Disk, Kind, Node, State, TOP};
 use crate::fuse::{Answer, EIO, ENOENT, ENOSYS, Files, ask, u32_at, u64_at};
@@ -92,9 +92,13 @@ fn names(body: &[u8]) -> Vec<&[u8]> {
     names
 }
 
-/// Its number, and that nothing of it may be kept; then what it is.
+/// Its number, and how long that and the rest may be kept; then what it is.
 fn entry(state: &mut State, node: Node) -> Vec<u8> {
-    [&number(node).to_ne_bytes()[..], &attributes(state, node, 32)].concat()
+    let mut bytes = [&number(node).to_ne_bytes()[..], &attributes(state, node, 32)].concat();
+    let kept = state.kept_for().to_ne_bytes();
+    bytes[16..24].copy_from_slice(&kept);
+    bytes[24..32].copy_from_slice(&kept);
+    bytes
 }
 
 /// As seen in its folder.

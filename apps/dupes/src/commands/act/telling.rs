@@ -125,6 +125,7 @@ impl Teller {
                 Style::Text => {
                     let stays = match why {
                         Why::Partly(_) => "not all of it deleted",
+                        Why::Gone => "not deleted",
                         _ => "stays in the quarantine",
                     };
                     say(&format!("dupes: {}: {stays}: {why}", escaped(&path)))
@@ -324,7 +325,7 @@ pub(super) fn tell_ends(
     done: &str,
     style: Style,
 ) -> Exit {
-    let (mut good, mut partly, mut bad) = (0u64, 0u64, 0u64);
+    let (mut good, mut partly, mut missing, mut bad) = (0u64, 0u64, 0u64, 0u64);
     let mut out = Out::default();
     for (deed, end) in ends {
         let path = ground.path(&deed.at);
@@ -334,6 +335,8 @@ pub(super) fn tell_ends(
         };
         let text = why.map(|why| because(deed, why, ground));
         let is_partly = done == "deleted" && matches!(why, Some(Why::Partly(_)));
+        // That is what was wanted, and somebody else has done it.
+        let is_missing = done == "deleted" && why == Some(&Why::Gone);
         // As was asked for, and there is a place to be told.
         let left = match why {
             Some(Why::Aside(place)) if done == "given up" => Some(place),
@@ -343,6 +346,7 @@ pub(super) fn tell_ends(
             None => &mut good,
             Some(_) if left.is_some() => &mut good,
             Some(_) if is_partly => &mut partly,
+            Some(_) if is_missing => &mut missing,
             Some(_) => &mut bad,
         }) += 1;
         match (style, why) {
@@ -352,6 +356,7 @@ pub(super) fn tell_ends(
                         None => done,
                         Some(_) if left.is_some() => done,
                         Some(_) if is_partly => "partly",
+                        Some(_) if is_missing => "missing",
                         Some(_) => "refused",
                     }, "id": id, "path": json_path(&path),
                     "why": why.map(|why| why.word()), "text": text,
@@ -380,10 +385,13 @@ pub(super) fn tell_ends(
             if partly > 0 {
                 event["partly"] = partly.into();
             }
+            if missing > 0 {
+                event["missing"] = missing.into();
+            }
             format!("{event}\n")
         }
         Style::Text => {
-            let counts = [("in part", partly), ("not", bad)];
+            let counts = [("in part", partly), ("missing", missing), ("not", bad)];
             let counts = counts.into_iter().filter(|(_, count)| *count > 0);
             let rest: String = counts.map(|(word, count)| format!(", {word}: {count}")).collect();
             format!("{done}: {good}{rest}\n")
@@ -519,8 +527,16 @@ fn run_json(story: &Story, with_files: bool) -> Value {
 
 /// Those that there are.
 fn counts(story: &Story) -> Vec<(&'static str, u64)> {
-    let words =
-        ["done", "not done", "undone", "purged", "partly purged", "left aside", "interrupted"];
+    let words = [
+        "done",
+        "not done",
+        "undone",
+        "purged",
+        "partly purged",
+        "missing",
+        "left aside",
+        "interrupted",
+    ];
     let count = |word: &'static str| (word, story.count(|stage| stage_word(stage) == word));
     words.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
@@ -532,6 +548,7 @@ fn stage_word(stage: Stage) -> &'static str {
         Stage::Undone(_) => "undone",
         Stage::Purged => "purged",
         Stage::Partly => "partly purged",
+        Stage::Missing => "missing",
         Stage::Left => "left aside",
         Stage::Intended | Stage::Undoing(_) | Stage::Purging => "interrupted",
     }
