@@ -5,6 +5,8 @@ use std::fmt;
 use rustix::io::Errno;
 
 use super::facts::Aspect;
+use super::ground::{Ground, Place};
+use crate::escape::escaped;
 
 /// Why a file was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub enum Why {
     Own,
     /// It lies where files are moved to.
     Target,
+    /// It stays since another name of the same file, here, does, and why that does.
+    With(String, Box<Why>),
     /// There is no place to put it aside.
     NoQuarantine(String),
     /// The file system can't do that.
@@ -94,6 +98,14 @@ impl fmt::Display for Cut {
 }
 
 impl Why {
+    /// For another name of the file that stays at a place for this.
+    pub(super) fn with(self, place: &Place, ground: &Ground) -> Why {
+        match self {
+            Why::Stopped => self,
+            why => Why::With(escaped(&ground.path(place)).to_string(), Box::new(why)),
+        }
+    }
+
     /// What was wanted is so already: no reason to complain.
     pub fn is_done(&self) -> bool {
         matches!(self, Why::Gone | Why::Linked | Why::Shared)
@@ -120,6 +132,7 @@ impl Why {
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
             Why::Target => "target",
+            Why::With(..) => "other-name",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
             Why::Occupied => "occupied",
@@ -185,6 +198,9 @@ impl fmt::Display for Why {
                 "is a journal, a database or in a quarantine of dupes itself, or has one in it",
             ),
             Why::Target => f.write_str("lies where files are moved to, or has that in it"),
+            Why::With(name, why) => {
+                write!(f, "stays with another name of the same file, {name}: {why}")
+            }
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),
             Why::Unsupported(what) => write!(f, "the file system can't {what}"),
             Why::Occupied => f.write_str("something is at that path: both are kept"),

@@ -23,6 +23,7 @@ use self::telling::Teller;
 use super::{refused, say, stop_on_signals, watched};
 use crate::act::deed::{Again, Deed, Stage};
 use crate::act::ground::{Base, Ground, Place};
+use crate::act::made::Made;
 use crate::act::purge::Copies;
 use crate::act::trees;
 use crate::act::why::Why;
@@ -389,6 +390,7 @@ fn is_known(folder: &Path) -> Result<(), Box<dyn Error>> {
 /// There is nothing to settle: it is said, and the journal gets its end.
 fn told_once(shelf: &Shelf, story: &Story) -> Result<(), Box<dyn Error>> {
     say(&cut_off(story));
+    Made::of(story).open_up(&story.ground());
     let mut journal = shelf.resume(&story.id)?;
     journal.add(&Line::End);
     Ok(act::durable(&mut journal)?)
