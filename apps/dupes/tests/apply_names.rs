@@ -215,6 +215,19 @@ fn a_folder_that_stands_for_two_is_as_closed_as_both() {
     assert_eq!(fs::read_dir(acts.beside("moved/in")).unwrap().count(), 2);
 }
 
+/// Its mode does not say who may enter it.
+#[test]
+fn a_folder_for_one_with_an_access_list_is_for_its_owner_alone() {
+    let acts = private();
+    let list =
+        Command::new("setfacl").args(["-m", "u:1000:rx"]).arg(acts.path("open/deep")).status();
+    if !list.is_ok_and(|done| done.success()) {
+        return eprintln!("skipped: no access lists here");
+    }
+    acts.runs(&MOVE);
+    assert_eq!(mode(acts.beside("moved/open/deep")), 0o700);
+}
+
 /// Who is not root can put nothing into a folder that he may not write to: that comes last, and goes first.
 #[test]
 fn folders_below_a_read_only_one_are_made_and_taken_away_again() {

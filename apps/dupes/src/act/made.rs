@@ -103,9 +103,8 @@ impl Likeness {
         let stat = looked_at(folder)?;
         let mut mode = stat.st_mode & 0o7777;
         // With a list of its own the mode does not say who may enter it.
-        if fgetxattr(folder, "system.posix_acl_access", &mut [0; 1 << 10][..])
-            .is_ok_and(|len| len > 0)
-        {
+        let list = fgetxattr(folder, "system.posix_acl_access", &mut [0; 1 << 10][..]);
+        if !matches!(list, Err(Errno::NODATA | Errno::NOTSUP)) {
             mode &= 0o7700;
         }
         Ok(Likeness { mode, owner: Some(stat.st_uid), group: Some(stat.st_gid) })
