@@ -9,6 +9,7 @@ pub mod facts;
 pub mod ground;
 pub mod held;
 pub mod led;
+pub mod made;
 pub mod purge;
 pub mod quarantine;
 pub mod recover;
@@ -40,9 +41,10 @@ use self::facts::{Aspect, Facts, Time};
 use self::ground::{Base, Ground, Place, look};
 use self::last_look::LastLook;
 use self::led::Links;
+use self::made::{Made, make_folders};
 use self::outlook::Outlook;
 use self::quarantine::{Mount, Quarantines};
-use self::steps::{End, act_and_see, finish, make_folders};
+use self::steps::{End, act_and_see, finish, put_back, swap_back};
 use self::sync::Folders;
 use self::why::Why;
 use crate::journal::{Journal, Line, NO_TIME};
@@ -175,13 +177,13 @@ pub fn rehearse(
             Err(why) => run.tell_all(victim, &why),
             Ok(checked) => {
                 run.tell_names(victim, &checked.left);
-                if let Err(why) = outlook.of(&checked.deeds, &run.ground) {
-                    let names = checked.deeds.into_iter().map(|(deed, _)| (deed.at, why.clone()));
-                    run.tell_names(victim, &names.collect::<Vec<_>>());
-                    continue;
+                match outlook.of(&checked.deeds, &run.ground) {
+                    Err(left) => run.tell_names(victim, &left),
+                    Ok(()) => {
+                        let ends = checked.deeds.iter().map(|(deed, _)| (deed, End::Done));
+                        run.tell_ends(ends.collect(), checked.frees);
+                    }
                 }
-                let ends = checked.deeds.iter().map(|(deed, _)| (deed, End::Done)).collect();
-                run.tell_ends(ends, checked.frees);
             }
         }
     }
@@ -198,11 +200,13 @@ pub fn apply(
     witness: &mut dyn Witness,
 ) -> Result<Sums, Why> {
     let mut run = Run::new(plan, wanted, stop, tally, witness);
+    let never = run.never.clone();
+    let outlook = Outlook::new(wanted, &never, &mut run.ground);
     run.ground.bases().for_each(|base| journal.add(&Line::Base(base.clone())));
     let mut work = Work {
         quarantines: Quarantines::new(journal.id(), wanted.quarantine.clone()),
-        made: HashSet::new(),
-        moved: HashSet::new(),
+        outlook,
+        made: Made::default(),
         next: 1,
         pool,
     };
@@ -219,6 +223,7 @@ pub fn apply(
         }
         run.batch(&batch, &mut work, journal)?;
     }
+    work.made.open_up(&run.ground);
     run.sums.stopped = stop.is_asked();
     run.sums.not_begun += victims.map(|(_, victim)| victim.names.len() as u64).sum::<u64>();
     if run.sums.open == 0 {
@@ -231,10 +236,9 @@ pub fn apply(
 /// What goes on from batch to batch.
 struct Work<'a> {
     quarantines: Quarantines,
+    outlook: Outlook<'a>,
     /// Folders that the journal says we may have made.
-    made: HashSet<Place>,
-    /// Where files are moved to.
-    moved: HashSet<Place>,
+    made: Made,
     /// The number of the next deed.
     next: u64,
     pool: &'a Pool,
@@ -278,10 +282,9 @@ impl<'a> Run<'a> {
                 Err(why) => self.tell_all(victim, &why),
                 Ok(checked) => {
                     self.tell_names(victim, &checked.left);
-                    let frees = checked.frees;
                     match self.intend(checked.deeds, work, journal) {
-                        Ok(deeds) => files.push((deeds, frees)),
-                        Err(why) => self.tell_all(victim, &why),
+                        Ok(deeds) => files.push((deeds, checked.frees)),
+                        Err(left) => self.tell_names(victim, &left),
                     }
                 }
             }
@@ -291,10 +294,26 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Gives the deeds on one file their numbers and their places aside, and says so to the journal.
+    /// The deeds on one file, if nothing that can be seen is against one of them: says so to the journal.
     fn intend(
         &mut self,
         deeds: Vec<(Deed, Mount)>,
+        work: &mut Work<'_>,
+        journal: &mut Journal,
+    ) -> Result<Vec<Deed>, Vec<(Place, Why)>> {
+        work.outlook.of(&deeds, &self.ground)?;
+        let ready = self.with_places(&deeds, work, journal).map_err(|why| {
+            deeds.iter().map(|(deed, _)| (deed.at.clone(), why.clone())).collect::<Vec<_>>()
+        })?;
+        ready.iter().for_each(|deed| journal.add(&Line::Intent(Box::new(deed.clone()))));
+        work.next += ready.len() as u64;
+        Ok(ready)
+    }
+
+    /// With their numbers and their places aside.
+    fn with_places(
+        &mut self,
+        deeds: &[(Deed, Mount)],
         work: &mut Work<'_>,
         journal: &mut Journal,
     ) -> Result<Vec<Deed>, Why> {
@@ -309,27 +328,19 @@ impl<'a> Run<'a> {
                 Action::Remove => {
                     let path = self.ground.path(&deed.at);
                     let end = path.len() - deed.at.split().1.len() - 1;
-                    let base = work.quarantines.of(mount, &path[..end.max(1)], &self.never)?;
+                    let base = work.quarantines.of(*mount, &path[..end.max(1)], &self.never)?;
                     Place { root: self.base(base, journal), path: number.to_string().into() }
                 }
                 Action::Move => {
                     let to = self.wanted.to.clone().expect("who moves says where to");
-                    let place = Place { root: self.base(to, journal), path: deed.at.path.clone() };
-                    // Of two that would come to one place the first in the plan does, not whoever is faster.
-                    if !work.moved.insert(place.clone()) {
-                        return Err(Why::Occupied);
-                    }
-                    place
+                    Place { root: self.base(to, journal), path: deed.at.path.clone() }
                 }
             };
-            ready.push(Deed { number, aside, ..deed });
+            ready.push(Deed { number, aside, ..deed.clone() });
         }
-        // All or none of its names.
         for deed in ready.iter().filter(|deed| deed.action == Action::Move) {
-            self.announce_folders(&deed.aside, work, journal)?;
+            work.made.announce(deed, &self.ground, journal)?;
         }
-        ready.iter().for_each(|deed| journal.add(&Line::Intent(Box::new(deed.clone()))));
-        work.next += ready.len() as u64;
         Ok(ready)
     }
 
@@ -341,34 +352,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Those on the way to a place that are not there yet.
-    fn announce_folders(
-        &self,
-        place: &Place,
-        work: &mut Work<'_>,
-        journal: &mut Journal,
-    ) -> Result<(), Why> {
-        let ends = place.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        for (end, _) in ends {
-            let folder = Place { root: place.root, path: place.path[..end].to_vec() };
-            if work.made.contains(&folder) {
-                continue;
-            }
-            match self
-                .ground
-                .folder(&Place { root: place.root, path: place.path[..=end + 1].to_vec() })
-            {
-                Ok(_) => {}
-                Err(Why::Gone) => {
-                    journal.add(&Line::Made(folder.clone()));
-                    work.made.insert(folder);
-                }
-                Err(why) => return Err(why),
-            }
-        }
-        Ok(())
-    }
-
     /// All that is intended, which is durable by now. Until the journal says how each has ended.
     fn carry_out(
         &self,
@@ -377,9 +360,7 @@ impl<'a> Run<'a> {
         journal: &mut Journal,
     ) -> Result<Vec<Ended>, Why> {
         let (ground, stop) = (&self.ground, self.stop);
-        let ends = pool.map_slice(&files, |(deeds, _)| {
-            deeds.iter().map(|deed| do_and_see(deed, ground, stop)).collect::<Vec<_>>()
-        });
+        let ends = pool.map_slice(&files, |(deeds, _)| do_all(deeds, ground, stop));
         let ends = ends.map_err(|error| bug(&error))?;
         let mut last = LastLook::heeding(stop);
         for ((deeds, _), ends) in files.iter().zip(&ends) {
@@ -481,6 +462,44 @@ struct Ended {
     frees: u64,
 }
 
+/// All names of one file, one after the other. **They go together, or none does**: if one can't go, and nobody could see
+/// that before, those that have gone already are taken back. (Of blocks that are shared there is nothing to take back.)
+fn do_all(deeds: &[Deed], ground: &Ground, stop: &Stop) -> Vec<(End, Option<Facts>)> {
+    let mut ends: Vec<(End, Option<Facts>)> = Vec::new();
+    for deed in deeds {
+        let end = do_and_see(deed, ground, stop);
+        let held =
+            if deed.action == Action::Reflink { None } else { held_by(deed, &end.0, ground) };
+        ends.push(end);
+        let Some(why) = held else { continue };
+        let done = ends.len() - 1;
+        for (deed, end) in deeds[..done].iter().zip(&mut ends).rev() {
+            *end = (take_back(deed, ground, why.clone(), stop), None);
+        }
+        ends.resize(deeds.len(), (End::Back(why), None));
+        break;
+    }
+    ends
+}
+
+/// Why the other names of its file stay, if this one has not gone.
+fn held_by(deed: &Deed, end: &End, ground: &Ground) -> Option<Why> {
+    match end {
+        End::Done => None,
+        End::Back(why) | End::Aside(why) | End::Open(why) => {
+            Some(why.clone().with(&deed.at, ground))
+        }
+    }
+}
+
+/// What is done but for [`finish`].
+fn take_back(deed: &Deed, ground: &Ground, why: Why, stop: &Stop) -> End {
+    match deed.action.links() {
+        true => swap_back(deed, ground, why, stop),
+        false => put_back(deed, ground, why),
+    }
+}
+
 fn do_one(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     do_and_see(deed, ground, stop).0
 }
@@ -507,14 +526,12 @@ pub(crate) fn settle_durably(
 ) -> Result<(), Why> {
     let folders = Folders::sync(deeds, ground, pool);
     folders.judge(deeds);
-    let mut unlinked = Vec::new();
-    for (deed, end) in deeds.iter_mut().map(|pair| &mut **pair) {
-        if *end == End::Done && deed.action.links() {
-            *end = finish(deed, ground, &mut last);
-            unlinked.push(deed.number);
-        }
+    let is_link = |pair: &(Deed, End)| pair.1 == End::Done && pair.0.action.links();
+    let any = deeds.iter().any(|pair| is_link(pair));
+    for names in deeds.chunk_by_mut(|one, other| one.0.facts.is_file(&other.0.facts)) {
+        finish_all(names, ground, &mut last);
     }
-    let folders = if unlinked.is_empty() { folders } else { Folders::sync(deeds, ground, pool) };
+    let folders = if any { Folders::sync(deeds, ground, pool) } else { folders };
     folders.judge(deeds);
     for (deed, end) in deeds.iter().map(|pair| &**pair) {
         match end {
@@ -527,6 +544,28 @@ pub(crate) fn settle_durably(
         }
     }
     durable(journal)
+}
+
+/// All names of one file that have become links. Each is looked at before the old file loses the first of them.
+fn finish_all(names: &mut [&mut (Deed, End)], ground: &Ground, last: &mut LastLook) {
+    let mut held = None;
+    if names.len() > 1 {
+        held = names.iter().find_map(|pair| match &pair.1 {
+            End::Done if pair.0.action.links() => {
+                Some(last.at(&pair.0, ground).err()?.with(&pair.0.at, ground))
+            }
+            end => held_by(&pair.0, end, ground),
+        });
+    }
+    for (deed, end) in names.iter_mut().map(|pair| &mut **pair) {
+        if *end == End::Done && deed.action.links() {
+            *end = match &held {
+                Some(why) => swap_back(deed, ground, why.clone(), last.stop()),
+                None => finish(deed, ground, last),
+            };
+            held = held.or_else(|| held_by(deed, end, ground));
+        }
+    }
 }
 
 /// What was put back has another ctime by that, which the plan does not know.

@@ -226,41 +226,6 @@ fn a_closed_pipe_stops_nothing_that_was_begun() {
 
 // ---------------------------------------------------------------- what is given back
 
-const NOBODY: u32 = 65_534;
-
-/// As somebody who may not write to what he may not write to, though all of it is his. None, said to be skipped, where
-/// that can't be.
-fn as_nobody(acts: &Acts, words: &[&str]) -> Option<(i32, String)> {
-    as_nobody_but(acts, &[], words)
-}
-
-/// But these, which are somebody else's.
-fn as_nobody_but(acts: &Acts, others: &[&str], words: &[&str]) -> Option<(i32, String)> {
-    let mut command = acts.command(words);
-    if rustix::process::geteuid().is_root() {
-        // The program may lie where only root comes to.
-        let program = acts.beside("dupes");
-        if !program.exists() {
-            fs::copy(env!("CARGO_BIN_EXE_dupes"), &program).unwrap();
-        }
-        let everything =
-            Command::new("chown").args(["-hR", "65534:65534"]).arg(acts.beside("")).status();
-        assert!(everything.unwrap().success());
-        chown(acts.beside(""), Some(NOBODY), Some(NOBODY)).unwrap();
-        others.iter().for_each(|name| chown(acts.path(name), Some(1000), Some(1000)).unwrap());
-        let mut setpriv = Command::new("setpriv");
-        setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
-        command = acts::through(setpriv, &command);
-    }
-    let output = in_time("as nobody", move || command.output());
-    let Ok(output) = output else {
-        eprintln!("skipped: needs setpriv");
-        return None;
-    };
-    let said = [output.stdout, output.stderr].concat();
-    Some((output.status.code().unwrap(), String::from_utf8(said).unwrap()))
-}
-
 #[test]
 fn a_file_that_its_owner_may_not_write_to_gets_its_attributes_back() {
     for action in ["hardlink", "symlink"] {
@@ -285,10 +250,10 @@ fn a_file_that_its_owner_may_not_write_to_gets_its_attributes_back() {
             eprintln!("skipped in part: no access lists here");
         }
         let words = ["apply", action, "tree", "--execute"];
-        let Some((code, said)) = as_nobody(&acts, &words) else { return };
+        let Some((code, said)) = acts.as_nobody(&words) else { return };
         assert_eq!(code, 0, "{said}");
         let linked = acts.manifest();
-        let (code, said) = as_nobody(&acts, &["undo"]).unwrap();
+        let (code, said) = acts.as_nobody(&["undo"]).unwrap();
         assert_eq!(code, 0, "{said}");
         let after = acts.manifest();
         assert_ne!(after, linked);
@@ -303,6 +268,15 @@ fn a_file_that_its_owner_may_not_write_to_gets_its_attributes_back() {
     }
 }
 
+const NOBODY: u32 = 65_534;
+
+/// None, said to be skipped, where that can't be.
+fn all_is_nobodys_but(acts: &Acts, name: &str) -> Option<()> {
+    acts.as_nobody(&["find", "tree"])?;
+    chown(acts.path(name), Some(1000), Some(1000)).unwrap();
+    Some(())
+}
+
 /// What undo could not give back is not taken.
 #[test]
 fn a_file_that_only_root_could_give_back_to_its_owner_is_not_linked() {
@@ -315,7 +289,8 @@ fn a_file_that_only_root_could_give_back_to_its_owner_is_not_linked() {
             let acts = Acts::with(&[("a", "same"), ("b", "same")]);
             let mut words = [&["apply", action, "tree"], more].concat();
             words.extend(execute.then_some("--execute"));
-            let Some((code, said)) = as_nobody_but(&acts, &["b"], &words) else { return };
+            let Some(()) = all_is_nobodys_but(&acts, "b") else { return };
+            let (code, said) = acts.as_nobody(&words).unwrap();
             assert!(code == 3 && said.contains("undo could not give back"), "{code}: {said}");
             assert!(said.contains(" 0 names"), "{said}");
             assert_ne!(acts.inode("a"), acts.inode("b"));
@@ -325,46 +300,14 @@ fn a_file_that_only_root_could_give_back_to_its_owner_is_not_linked() {
     let acts = Acts::with(&[("a", "same"), ("b", "same")]);
     let before = acts.inode("b");
     let words = [&["apply", "symlink", "--execute"], &words[..]].concat();
-    let (code, said) = as_nobody_but(&acts, &["a"], &words).unwrap();
+    all_is_nobodys_but(&acts, "a").unwrap();
+    let (code, said) = acts.as_nobody(&words).unwrap();
     assert!(code == 0 && acts.inode("b") != before, "{said}");
-    let (code, said) = as_nobody_but(&acts, &["a"], &["undo"]).unwrap();
+    let (code, said) = acts.as_nobody(&["undo"]).unwrap();
     assert_eq!(code, 0, "{said}");
     let all = acts.manifest();
     let owner = |name: &str| all[std::path::Path::new(name)].owner;
     assert_eq!((owner("a"), owner("b")), ((1000, 1000), (NOBODY, NOBODY)));
-}
-
-/// One of two names of a file became a link, and the other one could not.
-#[test]
-fn a_name_is_one_of_its_file_again_also_where_the_other_has_stayed() {
-    if !can_inject() {
-        return;
-    }
-    for (action, call) in [("hardlink", "linkat"), ("symlink", "symlinkat")] {
-        let acts = Acts::with(&[("a", "same"), ("b", "same")]);
-        fs::hard_link(acts.path("b"), acts.path("b2")).unwrap();
-        let before = acts.manifest();
-        let mut strace = Command::new("strace");
-        let inject = format!("inject={call}:error=EIO:when=1");
-        strace.args([
-            "-f",
-            "-qq",
-            "-o",
-            "/dev/null",
-            "-e",
-            &format!("trace={call}"),
-            "-e",
-            &inject,
-        ]);
-        strace.arg(env!("CARGO_BIN_EXE_dupes"));
-        let mut command =
-            acts::through(strace, &acts.command(&["apply", action, "tree", "--execute"]));
-        let output = in_time("one name can't be made a link", move || command.output().unwrap());
-        assert_eq!(output.status.code(), Some(3), "{output:?}");
-        assert_ne!(acts.manifest(), before, "{action}: the other one is");
-        acts.runs(&["undo"]);
-        assert_eq!(acts.manifest(), before, "{action}");
-    }
 }
 
 /// A folder that gives new files an access list gives none to what is restored.
@@ -485,7 +428,7 @@ fn a_dry_run_knows_what_may_not_be_changed() {
     fs::set_permissions(acts.path("x"), fs::Permissions::from_mode(0o555)).unwrap();
     for action in ["remove", "hardlink", "symlink"] {
         let words = ["apply", action, "tree", "--keep", "name:b", "--json"];
-        let Some((code, said)) = as_nobody(&acts, &words) else { return };
+        let Some((code, said)) = acts.as_nobody(&words) else { return };
         assert_eq!(code, 3, "{said}");
         let all = events(
             &said.lines().filter(|line| line.starts_with('{')).collect::<Vec<_>>().join("\n"),
@@ -550,7 +493,7 @@ fn a_folder_with_an_unread_child_is_no_duplicate() {
         fs::set_permissions(acts.path(unread), PermissionsExt::from_mode(0o000)).unwrap();
         for more in [&[][..], &["--execute", "--quarantine", "aside"]] {
             let words = [&["apply", "remove", "tree", "--folders"], more].concat();
-            let Some((code, said)) = as_nobody(&acts, &words) else { return };
+            let Some((code, said)) = acts.as_nobody(&words) else { return };
             assert!(code == 3 && !said.contains("tree/b/  of "), "{unread}: {said}");
             assert!(said.contains("tree/b/x  (stays: "), "{unread}: file by file: {said}");
         }

@@ -578,6 +578,63 @@ fn a_reference_is_one_by_whatever_mount() {
     }
 }
 
+/// Nothing links one mount to another, also of one file system: the names of one file go together, or none does.
+#[test]
+fn a_file_with_a_name_on_another_mount_stays_with_all_names() {
+    for (action, read_only) in
+        [("hardlink", false), ("hardlink", true), ("symlink", true), ("remove", true)]
+    {
+        let dir = folder(&["a/1", "b/1"]);
+        fs::create_dir(dir.path().join("c")).unwrap();
+        fs::hard_link(dir.path().join("b/1"), dir.path().join("c/1")).unwrap();
+        let remount = if read_only { r#"mount -o remount,ro,bind "$DIR/c""# } else { "" };
+        let script = format!(
+            r#"cd "$DIR"; touch -d 2020-01-01 a/1 b/1; mount --bind c c; {remount}
+            dupes apply {action} a b c; dupes apply {action} a b c --execute; dupes undo
+            stat -c '%h' b/1 c/1; test b/1 -ef c/1 && echo still one"#
+        );
+        let Some(said) = acted(dir.path(), BIND, &script) else { return };
+        let nothing = " 0 names, 2 are left as they are; 0 bytes";
+        assert_eq!(said.matches(nothing).count(), 2, "{action} {read_only}: {said}");
+        assert_eq!(said.matches("exit 3").count(), 2, "{action} {read_only}: {said}");
+        assert!(said.contains("nothing to undo"), "{action} {read_only}: {said}");
+        assert!(said.ends_with("2\n2\nstill one\n"), "{action} {read_only}: {said}");
+    }
+}
+
+#[test]
+fn a_dry_run_knows_that_nothing_is_linked_to_another_mount() {
+    let dir = folder(&["a/1", "c/1"]);
+    let script = r#"cd "$DIR"; touch -d 2020-01-01 a/1 c/1; mount --bind c c
+        dupes apply hardlink a c; dupes apply hardlink a c --execute"#;
+    let Some(said) = acted(dir.path(), BIND, script) else { return };
+    assert_eq!(said.matches("is on another file system, mount").count(), 2, "{said}");
+    assert_eq!(said.matches(" 0 names, 1 is left as it is; 0 bytes").count(), 2, "{said}");
+}
+
+/// One is mounted elsewhere by now.
+#[test]
+fn names_that_nothing_can_link_any_more_are_files_of_their_own_after_an_undo() {
+    for action in ["hardlink", "symlink"] {
+        let dir = folder(&["a/1", "b/1", "b/2"]);
+        fs::remove_file(dir.path().join("b/2")).unwrap();
+        fs::create_dir(dir.path().join("c")).unwrap();
+        for name in ["b/2", "c/1"] {
+            fs::hard_link(dir.path().join("b/1"), dir.path().join(name)).unwrap();
+        }
+        let script = format!(
+            r#"cd "$DIR"; touch -d 2020-01-01 a/1 b/1
+            dupes apply {action} a b c --execute; mount --bind c c; dupes undo
+            cmp a/1 b/1; cmp a/1 c/1; test b/1 -ef b/2 && echo these two are one; stat -c '%F %h' b/1 c/1"#
+        );
+        let Some(said) = acted(dir.path(), BIND, &script) else { return };
+        assert!(said.contains("restored: 3") && !said.contains("exit "), "{action}: {said}");
+        assert_eq!(said.matches("is a file of its own now").count(), 3, "{action}: {said}");
+        let end = "these two are one\nregular file 2\nregular file 1\n";
+        assert!(said.ends_with(end), "{action}: {said}");
+    }
+}
+
 /// A file that goes is renamed within its mount, and has its quarantine there, at the top.
 #[test]
 fn each_mount_has_a_quarantine_of_its_own() {

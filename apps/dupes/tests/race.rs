@@ -11,6 +11,7 @@ mod acts;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,11 @@ type Written = HashMap<u64, (String, Way)>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// To a file that had a path when it was opened.
-    InPlace,
+    /// To a file that had a path when it was opened, and when all was written.
+    AtPath,
+    /// To one that was out of the way or unlinked by then: it had a path when it was opened. That is the documented
+    /// window.
+    Aside,
     /// To a file that nobody could know then.
     New,
 }
@@ -40,8 +44,8 @@ struct Changer {
     paths: Vec<PathBuf>,
     trash: PathBuf,
     written: Written,
-    /// Values of an attribute, each of which was given once.
-    given: Vec<String>,
+    /// Values of an attribute, each of which was given once, and how.
+    given: Vec<(String, Way)>,
     turn: u64,
     state: u64,
 }
@@ -81,7 +85,7 @@ impl Changer {
         file.write_all_at(text.as_bytes(), 0)?;
         file.set_len(LEN as u64)?;
         file.set_modified(mtime)?;
-        self.written.insert(file.metadata()?.ino(), (text, Way::InPlace));
+        self.written.insert(file.metadata()?.ino(), (text, way_of(&file)?));
         Ok(())
     }
 
@@ -115,7 +119,7 @@ impl Changer {
         let file = File::open(path)?;
         let flags = rustix::fs::XattrFlags::CREATE;
         rustix::fs::fsetxattr(&file, name.as_str(), value.as_bytes(), flags)?;
-        self.given.push(value);
+        self.given.push((value, way_of(&file)?));
         Ok(())
     }
 
@@ -136,6 +140,15 @@ impl Changer {
         self.written.remove(&file.metadata()?.ino());
         Ok(())
     }
+}
+
+/// How a file was changed that is open still: the kernel knows its name. Whoever acts puts it out of the way, under a
+/// name of ours, and only then compares it for the second time: **a change that had ended before that is never lost.**
+fn way_of(file: &File) -> std::io::Result<Way> {
+    let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let name = name.file_name().unwrap().to_string_lossy();
+    let is_aside = name.starts_with(".dupes-") || name.ends_with(" (deleted)");
+    Ok(if is_aside { Way::Aside } else { Way::AtPath })
 }
 
 /// Contents of all files below, and attributes.
@@ -161,13 +174,23 @@ fn changes() -> u64 {
 /// Contents that are nowhere.
 #[derive(Debug, Default)]
 struct Lost {
-    in_place: usize,
+    /// Written in place, or given, to a file that was out of the way by then.
+    aside: usize,
+    attributes_aside: usize,
+    /// To one that had its path still.
+    at_path: usize,
+    attributes_at_path: usize,
     new: usize,
-    attributes: usize,
     /// Of so many changes.
     changes: u64,
     /// So many files were verified, and not what they were when it came to it: those were put back.
     hits: u64,
+}
+
+impl Lost {
+    fn all(&self) -> usize {
+        self.aside + self.attributes_aside + self.at_path + self.attributes_at_path + self.new
+    }
 }
 
 /// All that the journals say of deeds that were begun and not done.
@@ -250,11 +273,21 @@ fn lost(action: &'static str, folders: bool, undo: bool) -> Lost {
         }
         for (text, way) in changer.lock().unwrap().written.values() {
             if !found.contains_key(text) {
-                *(if *way == Way::New { &mut lost.new } else { &mut lost.in_place }) += 1;
+                *match way {
+                    Way::New => &mut lost.new,
+                    Way::AtPath => &mut lost.at_path,
+                    Way::Aside => &mut lost.aside,
+                } += 1;
             }
         }
-        let given = &changer.lock().unwrap().given;
-        lost.attributes += given.iter().filter(|value| !found.contains_key(*value)).count();
+        for (value, way) in &changer.lock().unwrap().given {
+            if !found.contains_key(value) {
+                *match way {
+                    Way::Aside => &mut lost.attributes_aside,
+                    _ => &mut lost.attributes_at_path,
+                } += 1;
+            }
+        }
     }
     lost
 }
@@ -266,7 +299,7 @@ fn what_is_written_while_files_are_removed_is_never_lost() {
     for undo in [false, true] {
         let lost = in_time_of(LIMIT, "racing with remove", move || lost("remove", false, undo));
         eprintln!("remove, undo {undo}: {lost:?}");
-        assert_eq!((lost.new, lost.in_place, lost.attributes), (0, 0, 0), "{lost:?}");
+        assert_eq!(lost.all(), 0, "{lost:?}");
         assert_ne!(lost.hits, 0, "nobody has changed anything in between: {lost:?}");
     }
 }
@@ -276,24 +309,23 @@ fn what_is_written_while_folders_are_removed_is_never_lost() {
     for undo in [false, true] {
         let lost = in_time_of(LIMIT, "racing with folders", move || lost("remove", true, undo));
         eprintln!("remove, folders, undo {undo}: {lost:?}");
-        assert_eq!((lost.new, lost.in_place, lost.attributes), (0, 0, 0), "{lost:?}");
+        assert_eq!(lost.all(), 0, "{lost:?}");
     }
 }
 
 /// Only a program that has had the file open since before the second comparison can lose what it writes, and one that
-/// changes something else about it in the moment between the last look and the unlink: that is documented, and
-/// counted here.
+/// changes something else about it in the moment between the last look and the unlink: that is documented. Each change
+/// that is lost is one that had not ended when the file was put out of the way. That it had not ended at the second
+/// comparison either, a moment later, nobody can tell from outside: so these are counted, and few.
 #[test]
 fn what_is_written_while_files_are_linked_is_lost_only_in_the_documented_window() {
     for (action, undo) in
         [("hardlink", false), ("symlink", false), ("hardlink", true), ("symlink", true)]
     {
         let lost = in_time_of(LIMIT, "racing with links", move || lost(action, false, undo));
-        eprintln!(
-            "{action}, undo {undo}: {lost:?}; in place and attributes are the documented window"
-        );
-        assert_eq!(lost.new, 0, "{lost:?}");
-        assert!(lost.attributes as u64 <= lost.changes / 500, "{lost:?}");
+        eprintln!("{action}, undo {undo}: {lost:?}; aside is the documented window");
+        assert_eq!((lost.new, lost.at_path, lost.attributes_at_path), (0, 0, 0), "{lost:?}");
+        assert!(lost.attributes_aside as u64 <= lost.changes / 500, "{lost:?}");
         assert_ne!(lost.hits, 0, "nobody has changed anything in between: {lost:?}");
     }
 }

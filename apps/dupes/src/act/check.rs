@@ -12,7 +12,7 @@ use super::apart::{self, Opened};
 use super::deed::{Action, Deed};
 use super::facts::{Aspect, Attributes, Facts};
 use super::ground::{Ground, Place, may_rename_in, open_file};
-use super::quarantine::{Mount, mount_of};
+use super::quarantine::{Mount, may_change, mount_of};
 use super::trees;
 use super::verify::{compare, errno};
 use super::why::Why;
@@ -82,6 +82,12 @@ pub(super) fn check(
     let attributes = Attributes::of(&first.file, &stat)?;
     // One that was renamed since, or made since, keeps the file.
     let has_others = stat.st_nlink as u64 > names.len() as u64;
+    // **The names of one file go together, or none does.** What is gone, or another file by now, is none of them.
+    let held = left.iter().find(|(_, why)| has_others && may_be_a_name_still(why));
+    if let Some(why) = held.map(|(place, why)| why.clone().with(place, ground)) {
+        left.extend(names.into_iter().map(|name| (name.place, why.clone())));
+        return Ok(Checked { deeds: Vec::new(), frees: 0, left });
+    }
     let on_disk = stat.st_blocks.cast_unsigned().saturating_mul(512);
     let frees = if has_others { 0 } else { victim.frees.min(on_disk) };
     if wanted.action.links() || wanted.action == Action::Reflink {
@@ -101,11 +107,11 @@ pub(super) fn check(
         if wanted.action.links() && !differences.is_empty() {
             return Err(Why::Attributes(differences));
         }
-        if wanted.action != Action::Symlink && keeper.facts.device != first.facts.device {
-            return Err(Why::OtherFileSystem);
-        }
     }
     if wanted.action == Action::Reflink {
+        if keeper.facts.device != first.facts.device {
+            return Err(Why::OtherFileSystem);
+        }
         can_share(&keeper.file, &first.file)?;
         // Who can't say is asked to share them once more.
         if extents::has_nothing_to_share(&keeper.file, &first.file).unwrap_or(false) {
@@ -140,6 +146,11 @@ pub(super) fn check(
         (deed, name.mount)
     };
     Ok(Checked { deeds: names.into_iter().map(deed).collect(), frees, left })
+}
+
+/// Of a name that is left: whether it is one of the file all the same.
+fn may_be_a_name_still(why: &Why) -> bool {
+    matches!(why, Why::Failed(..) | Why::OtherFileSystem | Why::FolderIsLink | Why::OtherRoot)
 }
 
 /// Whether blocks can be shared there at all, as far as the kernel says it when it is asked to share none.
@@ -274,6 +285,10 @@ fn name(
     if wanted.action != Action::Reflink {
         name.may_go.clone()?;
     }
+    // A file system may be shown by several mounts, and no link leads from one to another.
+    if wanted.action == Action::Hardlink && name.mount != keeper.mount {
+        return Err(Why::OtherFileSystem);
+    }
     Ok(name)
 }
 
@@ -302,6 +317,7 @@ fn open(place: &Place, ground: &Ground) -> Result<Name, Why> {
     let folder_times =
         ((stat.st_atime, stat.st_atime_nsec as u32), (stat.st_mtime, stat.st_mtime_nsec as u32));
     let mount = mount_of(&folder)?;
-    let may_go = may_rename_in(&folder);
+    let may_change = || may_change(&folder).map_err(|error| Why::Failed("rename it", error));
+    let may_go = may_rename_in(&folder).and_then(|()| may_change());
     Ok(Name { place: place.clone(), folder, file, facts, folder_times, mount, may_go })
 }

@@ -1,6 +1,6 @@
 //! What can be seen of an action without doing any of it: whether there is a place to put a file aside, and whether we
 //! may put it there. What only shows when it is done (a file that may not be changed, a full disk) is not
-//! promised.
+//! promised. Who only looks asks this, and so does who acts, before the intent is written: both leave the same.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,10 @@ use super::Wanted;
 use super::deed::{Action, Deed};
 use super::ground::{Ground, Place, look};
 use super::quarantine::{Mount, Quarantines, may_change, mount_of};
+use super::trees::open_tree;
 use super::why::Why;
 
-/// For one rehearsal.
+/// For one run.
 pub(super) struct Outlook<'a> {
     wanted: &'a Wanted,
     never: &'a [Vec<u8>],
@@ -32,15 +33,37 @@ impl<'a> Outlook<'a> {
         Outlook { wanted, never, quarantines, to, moved: HashSet::new() }
     }
 
-    /// All names of one file, each with the mount it is on.
-    pub(super) fn of(&mut self, deeds: &[(Deed, Mount)], ground: &Ground) -> Result<(), Why> {
-        deeds.iter().try_for_each(|(deed, mount)| self.of_one(deed, *mount, ground))
+    /// All names of one file, each with the mount it is on. They go together, or none does: why each stays.
+    pub(super) fn of(
+        &mut self,
+        deeds: &[(Deed, Mount)],
+        ground: &Ground,
+    ) -> Result<(), Vec<(Place, Why)>> {
+        let mut ends = deeds
+            .iter()
+            .enumerate()
+            .map(|(at, (deed, mount))| self.of_one(deed, *mount, ground).map_err(|why| (at, why)));
+        let Err((held, why)) = ends.try_for_each(|end| end) else { return Ok(()) };
+        // Where they would come to is free for the next file.
+        if let Some(root) = self.to {
+            for (deed, _) in &deeds[..held] {
+                self.moved.remove(&Place { root, path: deed.at.path.clone() });
+            }
+        }
+        let others = why.clone().with(&deeds[held].0.at, ground);
+        let names = deeds.iter().enumerate().map(|(at, (deed, _))| {
+            (deed.at.clone(), if at == held { why.clone() } else { others.clone() })
+        });
+        Err(names.collect())
     }
 
     fn of_one(&mut self, deed: &Deed, mount: Mount, ground: &Ground) -> Result<(), Why> {
-        let failed = |error| Why::Failed("rename it", error);
-        if self.wanted.action != Action::Reflink {
-            may_change(&ground.folder(&deed.at)?).map_err(failed)?;
+        if deed.tree.is_some() {
+            let failed = |error| Why::Failed("rename it", error);
+            let above = ground.folder(&deed.at)?;
+            may_change(&above).map_err(failed)?;
+            // In another folder it has another `..`.
+            may_change(&open_tree(&above, deed.at.split().1)?.0).map_err(failed)?;
         }
         match (self.wanted.action, self.to) {
             (Action::Remove, _) => {

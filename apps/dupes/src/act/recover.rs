@@ -3,6 +3,7 @@
 use super::deed::{Action, Deed, Stage};
 use super::ground::Ground;
 use super::last_look::LastLook;
+use super::made::Made;
 use super::purge::Copies;
 use super::settle::{Stand, stand};
 use super::steps::{End, Found, found, left_aside, look_again, put_back, swap_back, unmake};
@@ -75,6 +76,9 @@ pub fn settle(
             && end == End::Back(Why::Stopped)
             && !matches!(stage, Stage::Undoing(_));
         ends.push((deed.clone(), if is_back { End::Done } else { end }));
+    }
+    if way == Way::Finish {
+        Made::of(story).open_up(ground);
     }
     let is_settled = ends.iter().all(|(_, end)| !matches!(end, End::Open(_)));
     if is_settled && way != Way::RollBack {

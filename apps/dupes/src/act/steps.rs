@@ -17,8 +17,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, RenameFlags, fdatasync, linkat, mkdirat, readlinkat, renameat_with,
-    symlinkat, unlinkat,
+    AtFlags, FileType, RenameFlags, fdatasync, linkat, readlinkat, renameat_with, symlinkat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -28,7 +28,6 @@ use super::facts::Facts;
 use super::ground::{Ground, Place, look, open_file};
 use super::last_look::{LastLook, untouched};
 use super::spare;
-use super::sync::sync_folder;
 use super::trees;
 use super::undo::read_all;
 use super::verify::compare;
@@ -407,24 +406,6 @@ pub fn found(deed: &Deed, ground: &Ground, place: &Place) -> Result<Found, Why> 
         _ => false,
     };
     Ok(if is_link { Found::Link } else { Found::Other })
-}
-
-/// Makes the folders that lie on the way to a place, as far as they are not there.
-pub fn make_folders(ground: &Ground, place: &Place) -> Result<(), Why> {
-    match ground.folder(place) {
-        Err(Why::Gone) => {}
-        other => return other.map(drop),
-    }
-    let (way, _) = place.split();
-    let above = Place { root: place.root, path: way.to_vec() };
-    make_folders(ground, &above)?;
-    let folder = ground.folder(&above)?;
-    match again(|| mkdirat(&folder, above.split().1, Mode::RWXU | Mode::RWXG | Mode::RWXO)) {
-        Ok(()) | Err(Errno::EXIST) => {
-            sync_folder(&folder).map_err(|error| Why::Failed("sync the folder", error))
-        }
-        Err(error) => Err(Why::Failed("make its folder", error)),
-    }
 }
 
 /// A call that a signal came into is made again.

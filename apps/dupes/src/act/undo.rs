@@ -13,6 +13,7 @@ use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
 use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
+use super::made::remove_made;
 use super::purge::Copies;
 use super::spare::{cleared, is_at_keeper, is_spare, named};
 use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
@@ -220,13 +221,8 @@ fn make(
 ) -> Result<Facts, Why> {
     let unfinished = unfinished(deed);
     let new = unfinished.split().1;
-    match sibling(story, deed, ground, stop)? {
-        Some(place) => {
-            let from = ground.folder(place)?;
-            again(|| linkat(&from, place.split().1, folder, new, AtFlags::empty()))
-                .map_err(|error| Why::Failed("link it to its other name", error))?;
-        }
-        None => copy_of_any(deed, copies, (ground, folder), new, stop)?,
+    if !link_to_sibling(story, deed, (ground, folder), stop)? {
+        copy_of_any(deed, copies, (ground, folder), new, stop)?;
     }
     let made = look(folder, new)?.map(|stat| Facts::new(&stat)).ok_or(Why::Gone)?;
     rename(folder, new, folder, deed.aside.split().1).inspect_err(|_| drop(gone(folder, new)))?;
@@ -325,14 +321,15 @@ fn is_restored(
     Ok(read_all(&file, stop, |_| Ok(()))? == deed.digest)
 }
 
-/// Another name of the same file that was restored before, or has stayed: they were one, and are one again. Whether there is one must
-/// be known: after an error it is asked again later.
-fn sibling<'s>(
-    story: &'s Story,
+/// To another name of the same file that was restored before, or has stayed: they were one, and are one again. Whether
+/// there is one must be known: after an error it is asked again later. No link leads from one mount to another: there
+/// they are two files from now on.
+fn link_to_sibling(
+    story: &Story,
     deed: &Deed,
-    ground: &Ground,
+    (ground, folder): (&Ground, &OwnedFd),
     stop: &Stop,
-) -> Result<Option<&'s Place>, Why> {
+) -> Result<bool, Why> {
     let others = story.deeds.iter().filter(|(other, stage)| {
         other.number != deed.number
             && other.facts.is_file(&deed.facts)
@@ -347,13 +344,18 @@ fn sibling<'s>(
             Found::Other | Found::Victim | Found::Altered
         );
         if is_there {
-            let folder = ground.folder(&other.at)?;
-            if is_restored(other, (ground, &folder), stop)? && has_attributes(other, &folder)? {
-                return Ok(Some(&other.at));
+            let from = ground.folder(&other.at)?;
+            if is_restored(other, (ground, &from), stop)? && has_attributes(other, &from)? {
+                let (name, new) = (other.at.split().1, unfinished(deed));
+                match again(|| linkat(&from, name, folder, new.split().1, AtFlags::empty())) {
+                    Err(Errno::XDEV) => {}
+                    Err(error) => return Err(Why::Failed("link it to its other name", error)),
+                    Ok(()) => return Ok(true),
+                }
             }
         }
     }
-    Ok(None)
+    Ok(false)
 }
 
 /// So that a file that somebody made there with the same bytes is not taken for it.
@@ -390,16 +392,6 @@ pub(super) fn read_all(
 }
 
 // ---------------------------------------------------------------- folders
-
-/// Those that we have made for `move`, as far as they are empty.
-fn remove_made(story: &Story, ground: &Ground) {
-    for place in story.made.iter().rev() {
-        if let Ok(folder) = ground.folder(place) {
-            // One that has something in it stays.
-            let _ = again(|| unlinkat(&folder, place.split().1, AtFlags::REMOVEDIR));
-        }
-    }
-}
 
 /// Folders that nobody has changed since we did: they get the times back that they had before.
 struct Untouched<'d>(Vec<&'d Deed>);

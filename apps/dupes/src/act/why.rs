@@ -5,6 +5,8 @@ use std::fmt;
 use rustix::io::Errno;
 
 use super::facts::Aspect;
+use super::ground::{Ground, Place};
+use crate::escape::escaped;
 
 /// Why a file was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub enum Why {
     Target,
     /// It lies below a reference, and a hard link would change it.
     Reference,
+    /// It stays since another name of the same file, here, does, and why that does.
+    With(String, Box<Why>),
     /// There is no place to put it aside.
     NoQuarantine(String),
     /// The file system can't do that.
@@ -111,6 +115,14 @@ impl fmt::Display for Cut {
 }
 
 impl Why {
+    /// For another name of the file that stays at a place for this.
+    pub(super) fn with(self, place: &Place, ground: &Ground) -> Why {
+        match self {
+            Why::Stopped => self,
+            why => Why::With(escaped(&ground.path(place)).to_string(), Box::new(why)),
+        }
+    }
+
     /// What was wanted is so already: no reason to complain.
     pub fn is_done(&self) -> bool {
         matches!(self, Why::Gone | Why::Linked | Why::Shared)
@@ -143,6 +155,7 @@ impl Why {
             Why::LedTo { .. } => "led-to",
             Why::Target => "target",
             Why::Reference => "reference",
+            Why::With(..) => "other-name",
             Why::NoQuarantine(_) => "no-quarantine",
             Why::Unsupported(_) => "unsupported",
             Why::Occupied => "occupied",
@@ -229,6 +242,9 @@ impl fmt::Display for Why {
             Why::Reference => f.write_str(
                 "is a reference, which a hard link would change: use symlink, or no --reference",
             ),
+            Why::With(name, why) => {
+                write!(f, "stays with another name of the same file, {name}: {why}")
+            }
             Why::NoQuarantine(why) => write!(f, "there is no quarantine to put it in: {why}"),
             Why::Unsupported(what) => write!(f, "the file system can't {what}"),
             Why::Occupied => f.write_str("something is at that path: both are kept"),

@@ -26,6 +26,7 @@ use crate::act::deed::{Again, Deed, Stage};
 use crate::act::ground::{Base, Ground, Place};
 use crate::act::held::Held;
 use crate::act::led::Links;
+use crate::act::made::Made;
 use crate::act::purge::Copies;
 use crate::act::steps::End;
 use crate::act::trees;
@@ -470,6 +471,7 @@ fn is_known(folder: &Path) -> Result<(), Box<dyn Error>> {
 /// There is nothing to settle: it is said, and the journal gets its end.
 fn told_once(shelf: &Shelf, story: &Story) -> Result<(), Box<dyn Error>> {
     say(&cut_off(story));
+    Made::of(story).open_up(&story.ground());
     let mut journal = shelf.resume(&story.id)?;
     journal.add(&Line::End);
     Ok(act::durable(&mut journal)?)

@@ -139,3 +139,32 @@ fn all_names_of_a_file_go_and_one_more_keeps_those_that_are_left() {
         assert_eq!(inode("tree/go"), inode("tree/keep"));
     }
 }
+
+/// Nothing of it goes for good before all names were looked at once more.
+#[test]
+fn a_name_that_can_not_be_finished_keeps_those_before_it() {
+    for action in [Action::Hardlink, Action::Symlink] {
+        for which in ["tree/.dupes-1", "tree/.dupes-2"] {
+            let scene = scene();
+            fs::hard_link(scene.path("tree/go"), scene.path("tree/too")).unwrap();
+            let one = Deed { names: 2, ..scene.deed(action) };
+            let other =
+                Deed { number: 2, at: place(0, "too"), aside: place(0, ".dupes-2"), ..one.clone() };
+            let mut ends = [one, other].map(|deed| {
+                let end = act(&deed, &scene.ground, &Stop::new());
+                (deed, end)
+            });
+            // Somebody puts another file where one of them waits.
+            fs::rename(scene.path(which), scene.path("away")).unwrap();
+            fs::write(scene.path(which), "else").unwrap();
+            let mut journal = scene.shelf.begin(action, 1).unwrap();
+            let [one, other] = &mut ends;
+            let mut deeds = [one, other];
+            settle_durably(&mut deeds, &scene.ground, None, &mut journal, LastLook::default())
+                .unwrap();
+            let kept = if which == "tree/.dupes-1" { "tree/too" } else { "tree/go" };
+            assert_eq!(scene.facts(kept).inode, ends[0].0.facts.inode, "{action} {which}");
+            assert!(ends.iter().all(|(_, end)| *end != End::Done), "{action} {which}: {ends:?}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::could_not_write;
 use super::{exit_of, printed, say, worse};
 use crate::act::deed::{Action, Deed, Stage};
-use crate::act::ground::{Ground, Place};
+use crate::act::ground::{Ground, Place, look};
 use crate::act::steps::End;
 use crate::act::why::Why;
 use crate::act::{Outcome, Seen, Sums, Witness};
@@ -317,6 +317,21 @@ impl Witness for Teller {
     }
 }
 
+/// Of a link that is a file again: whether it was one with others, and is not.
+fn is_apart(deed: &Deed, done: &str, ground: &Ground) -> Option<String> {
+    if done != "restored" || !deed.action.links() || deed.names == u64::MAX {
+        return None;
+    }
+    let stat = look(ground.folder(&deed.at).ok()?, deed.at.split().1).ok()??;
+    let (now, before) = (stat.st_nlink as usize, usize::try_from(deed.names).ok()?);
+    (now < before).then(|| {
+        format!(
+            "is a file of its own now: it was one with {before} names, of which it has {now}. The others are on \
+             another mount, where no link leads to, or were not restored"
+        )
+    })
+}
+
 /// Of undo, recover and purge-quarantine: a line for each, and one for all.
 pub(super) fn tell_ends(
     id: &str,
@@ -333,7 +348,8 @@ pub(super) fn tell_ends(
             End::Done => None,
             End::Back(why) | End::Aside(why) | End::Open(why) => Some(why),
         };
-        let text = why.map(|why| because(deed, why, ground));
+        let apart = if why.is_none() { is_apart(deed, done, ground) } else { None };
+        let text = why.map(|why| because(deed, why, ground)).or_else(|| apart.clone());
         let is_partly = done == "deleted" && matches!(why, Some(Why::Partly(_)));
         // That is what was wanted, and somebody else has done it.
         let is_missing = done == "deleted" && why == Some(&Why::Gone);
@@ -363,7 +379,10 @@ pub(super) fn tell_ends(
                 });
                 out.print(&format!("{event}\n"));
             }
-            (Style::Text, None) => out.print(&format!("{done} {}\n", escaped(&path))),
+            (Style::Text, None) => {
+                out.print(&format!("{done} {}\n", escaped(&path)));
+                apart.iter().for_each(|text| say(&format!("dupes: {}: {text}", escaped(&path))));
+            }
             (Style::Text, Some(_)) if left.is_some() => {
                 let place = left.expect("as was asked");
                 let may = if ground.folder(&deed.aside).is_ok() { "is" } else { "may be" };
