@@ -330,60 +330,6 @@ fn a_name_outside_of_the_roots_is_no_reason_to_break_its_link() {
 }
 
 #[test]
-fn what_lies_below_a_reference_is_never_touched() {
-    let seen = |acts: &Acts, name: &str| {
-        let found = fs::symlink_metadata(acts.beside(name)).unwrap();
-        (found.ino(), found.nlink(), found.ctime(), found.ctime_nsec())
-    };
-    for action in ACTIONS {
-        let acts = three();
-        acts.write("../ref/z", "same");
-        acts.write("../ref/zz", "same");
-        let before = manifest(&acts.beside("ref"));
-        let files = ["ref", "ref/z", "ref/zz"].map(|name| seen(&acts, name));
-        let (code, said) =
-            acts.apply(&[&words(action)[..], &["tree", "--reference", "ref"]].concat());
-        // Those that hard links lead to would change: the tests below.
-        assert_eq!(code, if action == "hardlink" { 3 } else { 0 }, "{action}: {said}");
-        let is_done =
-            |name: &str| fs::symlink_metadata(acts.path(name)).is_ok_and(|it| it.is_file());
-        for name in ["a", "b", "x/c"] {
-            assert_eq!(is_done(name), action == "hardlink", "{action}, {name}: {said}");
-        }
-        assert!(acts.has("d"));
-        assert_eq!(manifest(&acts.beside("ref")), before, "{action}: {said}");
-        assert_eq!(["ref", "ref/z", "ref/zz"].map(|name| seen(&acts, name)), files, "{action}");
-        // A reference within a root.
-        let acts = three();
-        let file = seen(&acts, "tree/x/c");
-        let (_, said) =
-            acts.apply(&[&words(action)[..], &["tree", "--reference", "tree/x"]].concat());
-        assert_eq!(seen(&acts, "tree/x/c"), file, "{action}: {said}");
-    }
-}
-
-#[test]
-fn no_hard_link_leads_to_a_file_of_a_reference() {
-    for reference in ["tree/x", "tree/x/c"] {
-        let acts = three();
-        let all = ["hardlink", "tree", "--reference", reference];
-        let dry = acts.ends(&[&["apply"], &all[..]].concat(), 3).1;
-        acts.runs(&["plan", "tree", "--reference", reference, "-o", "plan"]);
-        let said = [dry, acts.apply(&all).1, acts.apply(&["hardlink", "--plan", "plan"]).1];
-        for said in said {
-            assert_eq!(said.matches("is a reference, which a hard link").count(), 2, "{said}");
-        }
-        assert_eq!(fs::metadata(acts.path("x/c")).unwrap().nlink(), 1);
-        assert_ne!(acts.inode("a"), acts.inode("b"));
-        // One that stays and is none does as well.
-        let (code, said) = acts.apply(&[&all[..], &["--keep-copies", "2"]].concat());
-        assert_eq!(code, 0, "{said}");
-        assert_eq!(acts.inode("a"), acts.inode("b"), "{said}");
-        assert_eq!(fs::metadata(acts.path("x/c")).unwrap().nlink(), 1, "{said}");
-    }
-}
-
-#[test]
 fn links_take_nothing_from_a_file_unless_asked() {
     let cases: [(&str, fn(&Acts)); 3] = [
         ("mode", |acts| {
