@@ -294,12 +294,13 @@ impl<'a> Scan<'a> {
             self.live.folders.forget();
             recorded = self.store.interruptible(|| self.store.make_indexes()).map_err(Into::into);
         }
-        if is_through && recorded.is_ok() {
-            if let Turn::Last(before) = turn {
-                match self.meet(before) {
-                    Ok(through) => is_through = through,
-                    Err(error) => recorded = Err(error),
-                }
+        if is_through
+            && recorded.is_ok()
+            && let Turn::Last(before) = turn
+        {
+            match self.meet(before) {
+                Ok(through) => is_through = through,
+                Err(error) => recorded = Err(error),
             }
         }
         // To be told to stop is no failure, also in the middle of a statement.

@@ -107,7 +107,7 @@ fn links_lead_to_the_file_that_stays_and_become_files_again() {
 
 #[test]
 fn unsupported_reflinks_are_an_error_and_never_a_copy() {
-    // In memory nothing is shared; where it can be is for tests/mounts.rs.
+    // In memory nothing is shared; where it can be is for tests/mounts_acts.rs.
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
         return eprintln!("skipped: there is no file system in memory");
     };
