@@ -71,7 +71,7 @@ impl Member {
 pub struct Tree {
     /// How much.
     pub extent: Extent,
-    /// Of the names, inodes, sizes and times of all that is below it.
+    /// Of the names, inodes, sizes and mtimes of all that is below it.
     pub stamp: Digest,
 }
 

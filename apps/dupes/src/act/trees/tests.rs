@@ -197,6 +197,22 @@ fn any_difference_keeps_it() {
     }
 }
 
+/// The same run may take that, before or after.
+#[test]
+fn another_name_of_a_file_in_it_that_goes_is_no_difference() {
+    for action in [|name: &Path| fs::remove_file(name).unwrap(), |_: &Path| ()] {
+        let scene = scene();
+        let other = scene.path("other");
+        fs::hard_link(scene.path("tree/go/in/b"), &other).unwrap();
+        let set = scene.set();
+        action(&other);
+        scene.checked(&set).unwrap();
+        let deed = scene.deed();
+        fs::hard_link(scene.path("tree/go/a"), scene.path("one more")).unwrap();
+        assert_eq!(act(&deed, &scene.ground, &Stop::new()), End::Done);
+    }
+}
+
 #[test]
 fn the_same_folder_under_two_names_is_put_back() {
     let scene = scene();
