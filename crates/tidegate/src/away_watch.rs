@@ -9,6 +9,9 @@
 //! no submit wakes one more meanwhile. So is one more if submits count on a worker that was woken and
 //! has not come: that may be next on the thread of the very future that woke it.
 //!
+//! To wake somebody helps only who is not awake already. A worker that lets others go on is woken by
+//! its own thread after them, and then must be where the others find it: see `on_tokio/worker.rs`.
+//!
 //! ```text
 //!  worker:  counts itself among those away, then reads `at`      one of the two
 //!  watch:   sets `at` to never, then looks who is away           sees the other

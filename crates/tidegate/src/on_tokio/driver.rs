@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Sleep;
 
 use super::worker::{AsyncWorker, Blocking};
@@ -48,6 +48,8 @@ pub(crate) struct Runtime {
     sizing: Lock<Sizing>,
     next_look: Lock<Nap>,
     away: AwayWatch,
+    /// More than one thread may poll.
+    pub(super) has_threads: bool,
     /// Its tasks are closures, which may block, and how the runtime hears of it.
     pub(super) may_block: bool,
     pub(crate) blocking: Option<Blocking>,
@@ -125,6 +127,7 @@ impl Runtime {
             watch: Parker::new(),
         };
         Runtime {
+            has_threads: handle.runtime_flavor() != RuntimeFlavor::CurrentThread,
             handle,
             bell: Arc::new(bell),
             sizing: Lock::default(),
@@ -146,7 +149,7 @@ impl Runtime {
     /// runtime: as a rule that awaits something soon, and then the slot is the quickest way.
     pub(crate) fn spread(&self, core: &Core) {
         if frames::depth(core.address()) > 0 {
-            drop(self.handle.spawn(std::future::ready(())));
+            drive_out(&self.handle);
         }
     }
 
@@ -218,6 +221,11 @@ impl Runtime {
         drop(self.handle.spawn(chores));
         true
     }
+}
+
+/// What this thread of the runtime would do next goes to its queue, from which others steal.
+pub(super) fn drive_out(handle: &Handle) {
+    drop(handle.spawn(std::future::ready(())));
 }
 
 impl fmt::Debug for Runtime {

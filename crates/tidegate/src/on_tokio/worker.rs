@@ -7,10 +7,12 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::driver::{Present, enter};
+use tokio::runtime::Handle;
+
+use super::driver::{Present, drive_out, enter};
 use super::nest::{FirstPoll, Reach};
 use crate::core::Core;
 use crate::cx::Cx;
@@ -222,9 +224,29 @@ fn step(worker: &mut Worker, core: &Arc<Core>, shift: &mut Shift) -> Step {
 /// Will be polled again when whatever else is ready on this thread has been. To wake itself would
 /// wake another thread for it, too.
 fn let_others_go_on<T>(worker: &Worker, cx: &mut Context<'_>) -> Poll<T> {
-    worker.core.driver.runtime().leave(&worker.core, &worker.line);
-    let _ = pin!(tokio::task::yield_now()).poll(cx);
+    let runtime = worker.core.driver.runtime();
+    runtime.leave(&worker.core, &worker.line);
+    let again = runtime.has_threads.then(|| Waker::from(Arc::clone(&worker.line)));
+    let mut cx = Context::from_waker(again.as_ref().unwrap_or(cx.waker()));
+    let _ = pin!(tokio::task::yield_now()).poll(&mut cx);
     Poll::Pending
+}
+
+/// Of a worker that lets others go on. Its thread wakes it after those, and it would be what that
+/// does next (`Runtime::spread`): as a rule at once, but now and then tokio looks first at what has
+/// come from outside. If that blocks nobody else gets at the worker, and whoever wakes it changes
+/// nothing, since it is awake. So it is driven out, to where other threads find it.
+impl Wake for WorkerLine {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        let Some(waker) = self.waker.get() else { return };
+        waker.wake_by_ref();
+        if let Ok(runtime) = Handle::try_current() {
+            drive_out(&runtime);
+        }
+    }
 }
 
 /// Until there is work, or an order. To be woken costs as much as a hundred short tasks, so it
@@ -322,7 +344,39 @@ pub(crate) fn wake_runner(core: &Core, cell: CellRef) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::sync::mpsc;
+
     use super::*;
+    use crate::ids::WorkerId;
+
+    /// A thread of a runtime with two wakes a task that has let others go on, and then blocks.
+    #[test]
+    fn r7_who_lets_others_go_on_is_polled_by_another_thread_if_its_own_blocks() {
+        const LONG: Duration = Duration::from_secs(60);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let line = WorkerLine::new(WorkerId(0), None);
+        let (tells, told) = mpsc::channel();
+        let (own, mut is_set) = (Arc::clone(&line), false);
+        let waits = poll_fn(move |cx| {
+            if !is_set {
+                is_set = own.waker.set(cx.waker().clone()).is_ok();
+                return Poll::Pending;
+            }
+            tells.send(()).unwrap();
+            Poll::Ready(())
+        });
+        drop(runtime.spawn(waits));
+        while line.waker.get().is_none() {
+            snooze(10);
+        }
+        let blocks = async move {
+            Waker::from(line).wake();
+            told.recv_timeout(LONG)
+        };
+        assert_eq!(runtime.block_on(runtime.spawn(blocks)).unwrap(), Ok(()), "it was next there");
+    }
 
     fn looks(search: &mut Search, rests: u32) -> u32 {
         (0..rests)

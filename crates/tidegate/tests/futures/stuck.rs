@@ -1,6 +1,6 @@
 //! Futures that are stuck in one poll: when that is seen, and when they are given up.
 
-use std::future::pending;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -258,6 +258,77 @@ fn r7_a_task_does_not_wait_behind_one_that_blocks() {
         long.wait().unwrap();
         pool.shutdown_blocking(Shutdown::default()).unwrap();
     }
+}
+
+/// A future that blocks its thread until it is let go: itself, when it has begun, and how.
+fn blocks() -> (impl Future<Output = ()> + Send + 'static, Receiver<()>, Sender<()>) {
+    let (release, blocked) = mpsc::channel::<()>();
+    let (begins, begun) = mpsc::channel();
+    let future = async move {
+        begins.send(()).unwrap();
+        let _ = blocked.recv();
+    };
+    (future, begun, release)
+}
+
+/// A thread of the runtime looks now and then at what comes from outside before it goes on with its
+/// own, here always. What comes blocks it, and a worker that has let others go on is its own.
+fn blocks_where_a_worker_lets_others_go_on(
+    workers: usize,
+    come: impl Fn(&AsyncPool, &Runtime) -> (Receiver<()>, Sender<()>),
+) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .global_queue_interval(1)
+        .event_interval(1)
+        .enable_time()
+        .build()
+        .unwrap();
+    let pool = quiet("next").workers(workers).build_async_on(runtime.handle()).unwrap();
+    for _ in 0..20 {
+        wait_until(|| pool.roster().iter().all(|worker| worker.state == WorkerState::Idle));
+        // One thread is somebody else's, the other one a worker's.
+        let (other, begun, free) = blocks();
+        drop(runtime.spawn(other));
+        begun.recv().unwrap();
+        let (first, begun, go) = blocks();
+        pool.submit_blocking(first).unwrap().detach();
+        begun.recv().unwrap();
+        // With that one so many that it lets others go on, and none that it takes for short.
+        for _ in 1..32 {
+            let short = async { has_passed(Duration::from_micros(10), Instant::now()) };
+            pool.submit_blocking(short).unwrap().detach();
+        }
+        let (begun, release) = come(&pool, &runtime);
+        let mut task = pool.submit_blocking(async { 7 }).unwrap();
+        drop(go);
+        begun.recv().unwrap();
+        drop(free);
+        let ended = task.wait_timeout(LONG).expect("there is another thread, and a worker");
+        assert_eq!(ended.unwrap(), 7);
+        drop(release);
+        pool.wait_idle_blocking().unwrap();
+    }
+    pool.shutdown_blocking(Shutdown::default()).unwrap();
+}
+
+/// The second worker is woken by the tasks before, and waits for a thread.
+#[test]
+fn r7_a_task_does_not_wait_for_a_worker_that_lets_another_go_on_which_blocks() {
+    blocks_where_a_worker_lets_others_go_on(2, |pool, _| {
+        let (long, begun, release) = blocks();
+        pool.submit_blocking(long).unwrap().detach();
+        (begun, release)
+    });
+}
+
+#[test]
+fn r7_a_task_does_not_wait_for_a_worker_that_lets_somebody_else_go_on_who_blocks() {
+    blocks_where_a_worker_lets_others_go_on(1, |_, runtime| {
+        let (long, begun, release) = blocks();
+        drop(runtime.spawn(long));
+        (begun, release)
+    });
 }
 
 /// Its task is over; what its worker begins next must not hold it up.
