@@ -54,8 +54,11 @@ pub fn undo(
     };
     let mut ends: Vec<(Deed, End)> = partly.map(cut).collect();
     for batch in deeds.chunks(BATCH) {
+        // These wait for the next time, and are counted.
         if stop.is_asked() {
-            break;
+            let not_begun = |(deed, _): &(&Deed, Stage)| ((*deed).clone(), End::Back(Why::Stopped));
+            ends.extend(batch.iter().map(not_begun));
+            continue;
         }
         batch.iter().for_each(|(deed, _)| journal.add(&Line::Undoing(deed.number)));
         durable(journal)?;
