@@ -227,7 +227,10 @@ pub fn apply(
     run.sums.stopped = stop.is_asked();
     run.sums.not_begun += victims.map(|(_, victim)| victim.names.len() as u64).sum::<u64>();
     if run.sums.open == 0 {
-        journal.add(&Line::End);
+        journal.add(&match run.sums.not_begun {
+            0 => Line::End,
+            not_begun => Line::Stopped(not_begun),
+        });
     }
     durable(journal)?;
     Ok(run.sums)

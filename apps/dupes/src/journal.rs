@@ -28,7 +28,7 @@ pub use self::lines::{
     Line, from_base, from_extent, from_facts, from_place, to_base, to_digest, to_extent, to_facts,
     to_place,
 };
-pub use self::shelf::{Shelf, Unreadable, usual_path};
+pub use self::shelf::{Acting, Shelf, Unreadable, usual_path};
 use crate::act::deed::{Action, Deed, Stage};
 use crate::act::facts::Time;
 use crate::act::ground::{Base, Ground, Place};
@@ -67,6 +67,8 @@ pub struct Story {
     pub finished: bool,
     /// All of it is being taken back, and that has not come to its end.
     pub rolling_back: bool,
+    /// Names that it was to come to when it was told to stop.
+    pub not_begun: u64,
 }
 
 impl Journal {
@@ -131,6 +133,7 @@ impl Story {
                         ended: false,
                         finished: false,
                         rolling_back: false,
+                        not_begun: 0,
                     });
                     Ok(())
                 }
@@ -196,8 +199,11 @@ impl Story {
                 self.deeds.push((*deed, Stage::Intended));
                 return Ok(());
             }
-            Line::End => {
+            Line::End | Line::Stopped(_) => {
                 (self.ended, self.rolling_back, self.finished) = (true, false, true);
+                if let Line::Stopped(not_begun) = line {
+                    self.not_begun = not_begun;
+                }
                 return Ok(());
             }
             Line::RollingBack => {
@@ -246,6 +252,11 @@ impl Story {
     /// Whether it was cut off between two deeds, before it had done all: nothing is open, but the rest was not begun.
     pub fn is_cut_off(&self) -> bool {
         !self.finished && !self.is_open() && !self.deeds.is_empty()
+    }
+
+    /// Whether somebody acts on it just now: nothing was cut off then.
+    pub fn is_running(&self, acting: Option<&Acting>) -> bool {
+        acting.is_some_and(|it| it.run.as_deref() == Some(&self.id))
     }
 
     /// Names that are in the quarantine, and were to be deleted at once.

@@ -660,6 +660,9 @@ fn a_signal_stops_it_between_two_actions_with_a_true_journal() {
     assert_eq!(status.code(), Some(130), "{rest}");
     let summary = format!("removed {told} names, {} were not begun; ", count - 1 - told);
     assert!(rest.contains(&summary), "{summary}: {rest}");
+    let log = acts.runs(&["log"]);
+    let counts = format!("done {told}  not begun {}\n", count - 1 - told);
+    assert!(log.ends_with(&counts), "{counts}: {log}");
     acts.runs(&["apply", "remove", "--plan", "plan", "--execute", "--quarantine", "aside"]);
     assert_eq!(left(&acts), 1);
     acts.runs(&["undo"]);

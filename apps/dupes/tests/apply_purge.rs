@@ -363,3 +363,37 @@ fn what_somebody_has_taken_out_of_the_quarantine_is_not_told_to_be_deleted() {
         assert!(acts.has("mine"));
     }
 }
+
+/// Told to stop at the first line of the journal, while each change takes a while: in the middle of the first batch.
+#[test]
+fn what_was_not_begun_when_it_was_told_to_stop_is_counted_and_not_told_one_by_one() {
+    if !can_inject() {
+        return;
+    }
+    const COUNT: usize = 300;
+    let acts = Acts::new();
+    (0..=COUNT).for_each(|n| acts.write(&n.to_string(), "same"));
+    for (words, done) in [(&["undo"][..], "restored"), (&["purge-quarantine", "--yes"], "deleted")]
+    {
+        acts.apply(&["remove", "tree"]);
+        let mut strace = Command::new("env");
+        strace.args(["--default-signal=INT", "strace", "-f", "-qq", "-o", "/dev/null"]);
+        strace.args(["-e", "trace=fdatasync,renameat2,unlinkat"]);
+        strace.args(["-e", "inject=fdatasync:signal=INT:when=1"]);
+        strace.args(["-e", "inject=renameat2,unlinkat:delay_enter=20ms"]);
+        strace.arg(env!("CARGO_BIN_EXE_dupes"));
+        let mut command = through(strace, &acts.command(words));
+        let out = in_time("it ends when it is told to", move || command.output().unwrap());
+        let [said, err] = [out.stdout, out.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert_eq!(out.status.code(), Some(130), "{said}{err}");
+        let lines = said.lines().filter(|line| line.starts_with(&format!("{done} "))).count();
+        let sum = format!("{done}: {lines}, {} were not begun\n", COUNT - lines);
+        assert!(said.ends_with(&sum), "{sum}: {said}");
+        assert!(COUNT - lines > 64, "more than a batch: {lines}");
+        assert!(!err.contains("was not begun"), "{err}");
+        let how = format!("stopped before all was {done}: the same command goes on");
+        assert!(err.contains(&how), "{err}");
+        let rest = acts.runs(words);
+        assert!(rest.ends_with(&format!("{done}: {}\n", COUNT - lines)), "{rest}");
+    }
+}

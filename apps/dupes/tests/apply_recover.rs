@@ -240,3 +240,37 @@ fn what_was_given_up_is_named_where_it_is_and_can_be_undone() {
         assert_eq!(files(&acts), before, "{action}: {out}");
     }
 }
+
+/// Whoever looks while it acts: nothing was cut off, and there is nothing to recover.
+#[test]
+fn a_run_that_is_going_on_is_said_to_be_running() {
+    if !support::can_inject() {
+        return;
+    }
+    let acts = many();
+    let mut strace = std::process::Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2"]);
+    strace.args(["-e", "inject=renameat2:delay_enter=30ms", env!("CARGO_BIN_EXE_dupes")]);
+    let mut command = acts::through(strace, &acts.command(&APPLY));
+    let null = std::process::Stdio::null;
+    let mut child = command.stdout(null()).stderr(null()).spawn().unwrap();
+    let (mut running, mut warned) = (0, 0);
+    while child.try_wait().unwrap().is_none() {
+        let log = acts.runs(&["log"]);
+        let json: serde_json::Value = serde_json::from_str(&acts.runs(&["log", "--json"])).unwrap();
+        // Of files that go while it looks it says that they are gone.
+        let err = support::stderr(&acts.run(&["apply", "remove", "tree"]));
+        for text in [&log, &err] {
+            let text = text.to_lowercase();
+            assert!(!text.contains("interrupted") && !text.contains("cut off"), "{text}");
+        }
+        for run in json["runs"].as_array().unwrap() {
+            assert_eq!((&run["interrupted"], &run["cut_off"]), (&false.into(), &false.into()));
+            running += usize::from(run["running"] == true && log.contains("  RUNNING (process "));
+        }
+        warned += usize::from(err.contains("somebody is acting just now (process "));
+    }
+    assert!(child.wait().unwrap().success());
+    assert!(running > 0 && warned > 0, "{running} {warned}");
+    assert!(!acts.runs(&["log"]).contains("RUNNING"));
+}

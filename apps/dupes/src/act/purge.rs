@@ -57,8 +57,11 @@ pub fn purge(
     let deeds: Vec<&(Deed, Stage)> = story.deeds.iter().filter(|pair| is_there(pair)).collect();
     let mut ends = Vec::new();
     for batch in deeds.chunks(BATCH) {
+        // These wait for the next time, and are counted.
         if stop.is_asked() {
-            break;
+            let not_begun = |(deed, _): &&(Deed, Stage)| (deed.clone(), End::Back(Why::Stopped));
+            ends.extend(batch.iter().map(not_begun));
+            continue;
         }
         batch.iter().for_each(|(deed, _)| journal.add(&Line::Purging(deed.number)));
         durable(journal)?;

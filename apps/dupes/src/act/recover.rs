@@ -143,6 +143,14 @@ fn settle_one(deed: &Deed, ground: &Ground, way: Way, stop: &Stop) -> End {
         // To take it back is to undo it.
         (Stand::Done, _) => End::Done,
         (Stand::Caught, _) => give_back(deed, ground, stop),
+        // Somebody has taken the link away.
+        (Stand::Unclear, Way::RollBack)
+            if deed.action.links()
+                && at == Found::Nothing
+                && matches!(aside, Found::Victim | Found::Altered) =>
+        {
+            to_free_path(deed, ground, Why::Stopped)
+        }
         (Stand::Unclear, _) if aside == Found::Nothing || deed.action == Action::Reflink => {
             End::Back(Why::Changed)
         }
@@ -156,7 +164,11 @@ fn give_back(deed: &Deed, ground: &Ground, stop: &Stop) -> End {
     if deed.action.links() {
         return swap_back(deed, ground, Why::Changed, stop);
     }
-    match put_back(deed, ground, Why::Changed) {
+    to_free_path(deed, ground, Why::Changed)
+}
+
+fn to_free_path(deed: &Deed, ground: &Ground, why: Why) -> End {
+    match put_back(deed, ground, why) {
         // It has not got it back: there is something by now, or the folder is gone.
         End::Open(Why::Occupied | Why::Gone) => End::Back(left_aside(deed, ground)),
         end => end,

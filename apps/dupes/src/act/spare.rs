@@ -1,5 +1,6 @@
 //! What is aside of a link and may be unlinked: a link of ours or a whole copy, of which all bytes are in another file
-//! that was read just now. **Whatever else is there was caught by an exchange, and may be the only one of its bytes.**
+//! that was read just now. **Whatever else is there was caught by an exchange, and may be the only one of its bytes; or
+//! it is the file itself that was put aside, which waits for its path.**
 
 use rustix::fs::{AtFlags, fstat, unlinkat};
 
@@ -13,11 +14,17 @@ use crate::stop::Stop;
 
 /// Unlinks what is aside, if it may go. Whether nothing is there then.
 pub(super) fn cleared(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
-    if found(deed, ground, &deed.aside)? == Found::Nothing {
-        return Ok(true);
-    }
-    if !is_spare(deed, ground, stop)? {
-        return Ok(false);
+    cleared_if(deed, ground, is_spare(deed, ground, stop)?)
+}
+
+/// The same of what an undo has made there a moment ago: it may have got the number of the old inode.
+pub(super) fn unmade(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
+    cleared_if(deed, ground, is_spare_copy(deed, ground, stop)?)
+}
+
+fn cleared_if(deed: &Deed, ground: &Ground, is_spare: bool) -> Result<bool, Why> {
+    if !is_spare || found(deed, ground, &deed.aside)? == Found::Nothing {
+        return Ok(is_spare);
     }
     let folder = ground.folder(&deed.aside)?;
     again(|| unlinkat(&folder, deed.aside.split().1, AtFlags::empty()))
@@ -50,20 +57,25 @@ pub(super) fn is_spare(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool
                 || has_bytes(deed, ground, &deed.aside, None, stop)?
                     && is_elsewhere(deed, ground, &link, stop)?)
         }
-        // Its inode says nothing: it may be that of a file that has gone.
-        Found::Victim | Found::Altered | Found::Other => {
-            let (file, facts) = match open_file(ground.folder(&deed.aside)?, deed.aside.split().1) {
-                Err(Why::Gone) => return Ok(true),
-                Err(Why::NotAFile) => return Ok(false),
-                opened => opened?,
-            };
-            let stat = fstat(&file).map_err(|error| Why::Failed("look at it", error))?;
-            let is_alike = Attributes::of(&file, &stat)?.differences(&deed.attributes).is_empty();
-            Ok(is_alike
-                && has_bytes(deed, ground, &deed.aside, None, stop)?
-                && is_elsewhere(deed, ground, &facts, stop)?)
-        }
+        // As far as anybody can tell, the only one with all that undo gives back.
+        Found::Victim | Found::Altered => Ok(false),
+        Found::Other => is_spare_copy(deed, ground, stop),
     }
+}
+
+fn is_spare_copy(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
+    let opened =
+        ground.folder(&deed.aside).and_then(|above| open_file(above, deed.aside.split().1));
+    let (file, facts) = match opened {
+        Err(Why::Gone) => return Ok(true),
+        Err(Why::NotAFile) => return Ok(false),
+        opened => opened?,
+    };
+    let stat = fstat(&file).map_err(|error| Why::Failed("look at it", error))?;
+    let is_alike = Attributes::of(&file, &stat)?.differences(&deed.attributes).is_empty();
+    Ok(is_alike
+        && has_bytes(deed, ground, &deed.aside, None, stop)?
+        && is_elsewhere(deed, ground, &facts, stop)?)
 }
 
 /// Whether it is a name of the file that stays.

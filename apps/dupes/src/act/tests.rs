@@ -1,5 +1,6 @@
 //! What a mount, a crash or somebody else makes of a deed: each state is made by hand, so that no timing decides.
 
+mod aside;
 mod caught;
 mod meanwhile;
 mod others;

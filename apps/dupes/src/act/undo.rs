@@ -15,7 +15,7 @@ use super::facts::{Facts, Time, set_times};
 use super::ground::{Ground, Place, look, open_file};
 use super::made::remove_made;
 use super::purge::Copies;
-use super::spare::{cleared, is_at_keeper, is_spare, named};
+use super::spare::{cleared, is_at_keeper, is_spare, named, unmade};
 use super::steps::{End, Found, again, found, left_aside, may_unlink_link, rename, swap};
 use super::sync::sync_folder;
 use super::trees;
@@ -54,8 +54,11 @@ pub fn undo(
     };
     let mut ends: Vec<(Deed, End)> = partly.map(cut).collect();
     for batch in deeds.chunks(BATCH) {
+        // These wait for the next time, and are counted.
         if stop.is_asked() {
-            break;
+            let not_begun = |(deed, _): &(&Deed, Stage)| ((*deed).clone(), End::Back(Why::Stopped));
+            ends.extend(batch.iter().map(not_begun));
+            continue;
         }
         batch.iter().for_each(|(deed, _)| journal.add(&Line::Undoing(deed.number)));
         durable(journal)?;
@@ -160,7 +163,8 @@ fn is_back(deed: &Deed, ground: &Ground, stop: &Stop) -> Result<bool, Why> {
 
 // ---------------------------------------------------------------- links
 
-/// In the place of the link, a file as it was: a copy of the one that stayed.
+/// In the place of the link, a file as it was: a copy of the one that stayed. Or the file itself, if that is aside still:
+/// it is never unlinked, and gets its path as soon as nothing is there but the link.
 ///
 /// ```text
 /// copy made at unfinished ──rename──▶ aside; at ⇄ aside; look at what is aside now
@@ -184,12 +188,28 @@ fn unlink_link(
                 cleared(deed, ground, stop).and(Err(Why::Occupied))
             }
             Found::Link => put_in_place(known, deed, (ground, &folder), stop),
+            Found::Nothing if is_itself_aside(deed, ground)? => {
+                rename(&folder, deed.aside.split().1, &folder, deed.at.split().1)?;
+                synced(&folder)
+            }
             Found::Nothing => cleared(deed, ground, stop).and(Err(Why::Gone)),
             // The number of the old inode may have been given to the new file.
             Found::Victim | Found::Altered | Found::Other => go_on(deed, ground, &folder, stop),
         }
     };
     restored().map_err(|why| named(deed, ground, why, stop))
+}
+
+/// Whether what is aside is the file that was put there; or at least a whole file that has its inode by now.
+fn is_itself_aside(deed: &Deed, ground: &Ground) -> Result<bool, Why> {
+    Ok(matches!(found(deed, ground, &deed.aside)?, Found::Victim | Found::Altered))
+}
+
+/// What takes the place of the link.
+pub(super) struct Made {
+    pub(super) facts: Facts,
+    /// It was made just now, and may go again.
+    pub(super) is_new: bool,
 }
 
 /// Where a copy is written.
@@ -204,11 +224,13 @@ fn put_in_place(
     stop: &Stop,
 ) -> Result<(), Why> {
     // A copy of an undo that was cut off before the exchange goes, or is made use of if nothing else has its bytes.
-    let made = match cleared(deed, ground, stop)? {
+    let is_new = cleared(deed, ground, stop)?;
+    let facts = match is_new {
         true => make(known, deed, (ground, folder), stop)?,
         false => made_before(deed, (ground, folder), stop)?,
     };
-    swap(deed, ground).inspect_err(|_| drop(cleared(deed, ground, stop)))?;
+    let made = Made { facts, is_new };
+    swap(deed, ground).inspect_err(|_| drop(is_new.then(|| unmade(deed, ground, stop))))?;
     take_or_give_back(deed, ground, folder, &made, stop)
 }
 
@@ -229,14 +251,16 @@ fn make(
     Ok(made)
 }
 
-/// What is aside, if it is that.
+/// What is aside, if it is that, or the file itself.
 fn made_before(
     deed: &Deed,
     (ground, folder): (&Ground, &OwnedFd),
     stop: &Stop,
 ) -> Result<Facts, Why> {
     let there = Deed { at: deed.aside.clone(), ..deed.clone() };
-    if is_restored(&there, (ground, folder), stop)? && has_attributes(&there, folder)? {
+    if is_itself_aside(deed, ground)?
+        || is_restored(&there, (ground, folder), stop)? && has_attributes(&there, folder)?
+    {
         return Ok(open_file(folder, there.at.split().1)?.1);
     }
     Err(Why::Occupied)
@@ -247,7 +271,7 @@ pub(super) fn take_or_give_back(
     deed: &Deed,
     ground: &Ground,
     folder: &OwnedFd,
-    made: &Facts,
+    made: &Made,
     stop: &Stop,
 ) -> Result<(), Why> {
     if found(deed, ground, &deed.aside)? != Found::Link || !is_spare(deed, ground, stop)? {
@@ -264,12 +288,13 @@ pub(super) fn give_back(
     deed: &Deed,
     ground: &Ground,
     folder: &OwnedFd,
-    made: &Facts,
+    made: &Made,
     stop: &Stop,
 ) -> Why {
     let given = swap(deed, ground).and_then(|()| {
         let stat = look(folder, deed.aside.split().1)?;
-        match stat.is_none_or(|stat| Facts::new(&stat).is_as_written(made)) {
+        match stat.is_none_or(|stat| Facts::new(&stat).is_as_written(&made.facts)) {
+            true if made.is_new => unmade(deed, ground, stop).map(drop),
             true => cleared(deed, ground, stop).map(drop),
             false => swap(deed, ground),
         }
@@ -285,9 +310,11 @@ fn go_on(deed: &Deed, ground: &Ground, folder: &OwnedFd, stop: &Stop) -> Result<
     let is_back = is_restored(deed, (ground, folder), stop)?;
     synced(folder)?;
     if !cleared(deed, ground, stop)? {
-        // The exchange has caught what somebody had saved just then.
-        if is_back && has_attributes(deed, folder)? {
-            let (_, made) = open_file(folder, deed.at.split().1)?;
+        // The exchange has caught what somebody had saved just then. The file itself is nothing that it can have caught.
+        let is_caught = found(deed, ground, &deed.aside)? != Found::Victim;
+        if is_caught && is_back && has_attributes(deed, folder)? {
+            let (_, facts) = open_file(folder, deed.at.split().1)?;
+            let made = Made { facts, is_new: false };
             return Err(give_back(deed, ground, folder, &made, stop));
         }
         return Err(Why::Occupied);

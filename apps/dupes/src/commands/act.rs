@@ -120,10 +120,13 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
     let running = asked.subject.options.clone();
     let mut own = Own::new(Some(&asked.journal), asked.subject.database.as_deref());
     let stories = match &shelf {
-        Some((shelf, _)) => shelf.stories()?,
+        Some((shelf, _)) => {
+            let stories = shelf.stories()?;
+            stories.iter().filter_map(to_delete).for_each(|text| say(&text));
+            stories
+        }
         None => as_it_would_be(&asked.journal)?,
     };
-    stories.iter().filter_map(to_delete).for_each(|text| say(&text));
     let protect = asked.subject.keep.protect.clone();
     let (mut plan, left_out, exit) = match &asked.subject.source {
         Source::Plan(file) => {
@@ -358,14 +361,24 @@ fn as_it_would_be(folder: &Path) -> Result<Vec<Story>, Box<dyn Error>> {
     if !folder.exists() {
         return Ok(Vec::new());
     }
-    let (stories, unreadable) = Shelf::open(folder)?.all()?;
+    let shelf = Shelf::open(folder)?;
+    let (all, acting) = shelf.beside_who_acts(|| shelf.all());
+    let (stories, unreadable) = all?;
     for one in unreadable.iter().filter(|one| !one.is_copy) {
         say(&format!("dupes: --execute would refuse: {}", one.why));
     }
-    for story in stories.iter().filter(|story| story.is_open()) {
-        say(&format!("dupes: --execute would refuse: {}", interrupted(&story.id)));
+    if let Some(acting) = &acting {
+        let who = escaped(acting.who.as_bytes());
+        say(&format!("dupes: somebody is acting just now ({who}): --execute would refuse"));
     }
-    stories.iter().filter(|story| story.is_cut_off()).for_each(|story| say(&cut_off(story)));
+    for story in stories.iter().filter(|story| !story.is_running(acting.as_ref())) {
+        if story.is_open() {
+            say(&format!("dupes: --execute would refuse: {}", interrupted(&story.id)));
+        } else if story.is_cut_off() {
+            say(&cut_off(story));
+        }
+        to_delete(story).iter().for_each(|text| say(text));
+    }
     Ok(stories)
 }
 

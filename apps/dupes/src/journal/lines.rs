@@ -58,6 +58,8 @@ pub enum Line {
     RollingBack,
     /// Nothing is in the middle of anything.
     End,
+    /// That, since it was told to stop: of so many names nothing was begun.
+    Stopped(u64),
 }
 
 impl Line {
@@ -120,6 +122,8 @@ impl Line {
             Line::Left(number) => json!({"left": number}),
             Line::RollingBack => json!({"rolling-back": true}),
             Line::End => json!({"end": true}),
+            // An older version takes it for an end as any other.
+            Line::Stopped(not_begun) => json!({"end": {"not_begun": not_begun}}),
         }
     }
 
@@ -155,7 +159,7 @@ impl Line {
             "missing" => Line::Missing(number()?),
             "left" => Line::Left(number()?),
             "rolling-back" => Line::RollingBack,
-            "end" => Line::End,
+            "end" => inside["not_begun"].as_u64().map_or(Line::End, Line::Stopped),
             _ => return None,
         })
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags, fsync, open};
 use rustix::io::Errno;
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 use super::{Journal, Line, Story};
 use crate::act::deed::Action;
 use crate::escape::{Escaped, escaped};
-use crate::store::lock::{Refusal, WriteLock};
+use crate::store::lock::{Board, Refusal, WriteLock};
 
 /// What the name of a journal ends with.
 const END: &str = ".journal";
@@ -25,6 +26,17 @@ const MOST: u32 = 1_000;
 #[derive(Debug)]
 pub struct Shelf {
     folder: PathBuf,
+    /// Of the one process that acts, if that is this one: which run it acts on.
+    board: OnceLock<Board>,
+}
+
+/// One who acts just now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acting {
+    /// What it says of itself.
+    pub who: String,
+    /// The run that it does, takes back or deletes. None: it has none yet.
+    pub run: Option<String>,
 }
 
 /// A journal that nobody acts by.
@@ -67,13 +79,13 @@ impl Shelf {
                  --journal DIR, or chmod 700"
             )));
         }
-        Ok(Shelf { folder: folder.to_owned() })
+        Ok(Shelf { folder: folder.to_owned(), board: OnceLock::new() })
     }
 
     /// The one process that acts. Who is refused is told who it is.
     pub fn lock(&self, why: &str) -> io::Result<WriteLock> {
         let path = self.folder.join("lock");
-        WriteLock::take(&path, why).map_err(|refusal| match refusal {
+        let lock = WriteLock::take(&path, why).map_err(|refusal| match refusal {
             Refusal::Held(owner) => io::Error::other(format!(
                 "somebody else is acting ({}): one at a time",
                 escaped(owner.trim_end().as_bytes())
@@ -81,7 +93,27 @@ impl Shelf {
             Refusal::Failed(error) => {
                 io::Error::other(format!("{} can't be locked: {error}", shown(&path)))
             }
-        })
+        })?;
+        let _ = self.board.set(lock.board()?);
+        Ok(lock)
+    }
+
+    /// Who acts just now, and on which run. Who can't be seen is nobody.
+    pub fn acting(&self) -> Option<Acting> {
+        let owner = WriteLock::owner(&self.folder.join("lock")).ok().flatten()?;
+        Some(Acting { who: owner.note, run: owner.board })
+    }
+
+    /// What is read of it, and who acts meanwhile: also one that begins to, or ends, while it is read.
+    pub fn beside_who_acts<T>(&self, read: impl FnOnce() -> T) -> (T, Option<Acting>) {
+        let before = self.acting();
+        let read = read();
+        (read, self.acting().or(before))
+    }
+
+    /// A board that can't be written (a full disk) is no reason not to act.
+    fn act_on(&self, id: &str) {
+        let _ = self.board.get().map(|board| board.show(id));
     }
 
     /// All of them, in the order in which they were begun, those that say nothing left out; and those that can't be
@@ -155,6 +187,7 @@ impl Shelf {
                 Err(Errno::EXIST) => {}
                 opened => {
                     let file = File::from(opened?);
+                    self.act_on(&id);
                     let mut journal = Journal { file, id: id.clone(), pending: Vec::new() };
                     journal.add(&Line::Begin { id, action, when, order, for_good });
                     journal.sync()?;
@@ -179,6 +212,7 @@ impl Shelf {
 
     /// To go on with one. What a killed run has left of its last line goes.
     pub fn resume(&self, id: &str) -> io::Result<Journal> {
+        self.act_on(id);
         let path = self.path(id);
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(open(&path, flags, Mode::empty())?);

@@ -52,6 +52,7 @@ fn all_lines() -> Vec<Line> {
         Line::Partly(3),
         Line::Missing(3),
         Line::Purged(3),
+        Line::Stopped(174),
         Line::End,
     ]
 }
@@ -253,4 +254,27 @@ fn a_clock_that_goes_back_writes_over_no_journal() {
     let begun: Vec<&String> = texts.iter().map(|(_, _, id)| id).collect();
     let read: Vec<&String> = stories.iter().map(|story| &story.id).collect();
     assert_eq!(read, begun, "in the order in which they were begun, whatever the clock has said");
+}
+
+/// Who only looks sees which one it is: that one was not cut off.
+#[test]
+fn the_run_that_somebody_acts_on_is_known_while_he_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let [mine, others] = [(); 2].map(|()| Shelf::open_or_make(dir.path()).unwrap());
+    let before = mine.begin(Action::Hardlink, 1).unwrap().id().to_owned();
+    assert_eq!(others.acting(), None, "nobody has the lock");
+    let lock = mine.lock("apply").unwrap();
+    let acting = others.acting().unwrap();
+    assert!(acting.who.ends_with(": apply") && acting.run.is_none(), "{acting:?}");
+    let now = mine.begin(Action::Hardlink, 2).unwrap().id().to_owned();
+    let is_running = |id: &str| {
+        let (story, acting) = others.beside_who_acts(|| others.story(id).unwrap().unwrap());
+        story.is_running(acting.as_ref())
+    };
+    assert_eq!((is_running(&before), is_running(&now)), (false, true));
+    // To take back another one is to act on that.
+    mine.resume(&before).unwrap();
+    assert_eq!((is_running(&before), is_running(&now)), (true, false));
+    drop((lock, mine));
+    assert_eq!((others.acting(), is_running(&before)), (None, false));
 }

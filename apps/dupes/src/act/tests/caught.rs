@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::others::{bytes, undone};
 use super::*;
 use crate::act::deed::Stage;
-use crate::act::undo::{give_back, take_or_give_back};
+use crate::act::undo::{Made, give_back, take_or_give_back};
 
 /// What may be at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,9 +197,9 @@ fn whatever_is_there_when_it_is_undone_is_not_lost_and_named() {
 }
 
 /// The file that undo has made, before the exchange that puts it in its place.
-fn copied(scene: &Scene, deed: &Deed) -> Facts {
+fn copied(scene: &Scene, deed: &Deed) -> Made {
     put(scene, deed, "tree/.dupes-1", There::Copy);
-    scene.facts("tree/.dupes-1")
+    Made { facts: scene.facts("tree/.dupes-1"), is_new: true }
 }
 
 /// What undo does after its exchange has caught what was saved just before it.

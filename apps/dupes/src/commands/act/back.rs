@@ -91,7 +91,18 @@ fn undo_story(
     let ends = act::undo::undo(story, &copies(shelf)?, &ground, &mut journal, stop)
         .map_err(|why| format!("{why}: {}", interrupted(&story.id)))?;
     let exit = tell_ends(&story.id, &ends, &ground, "restored", style);
+    told_to_stop(&ends, "restored", stop);
     Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
+}
+
+/// What to do about the rest.
+fn told_to_stop(ends: &[(Deed, End)], done: &str, stop: &Stop) {
+    let is_left = ends.iter().any(|(_, end)| *end != End::Done);
+    if stop.is_asked() && is_left {
+        let is_open = ends.iter().any(|(_, end)| matches!(end, End::Open(_)));
+        let first = if is_open { "dupes recover finish, and then " } else { "" };
+        say(&format!("dupes: stopped before all was {done}: {first}the same command goes on"));
+    }
 }
 
 pub(in crate::commands) fn recover(
@@ -127,7 +138,9 @@ pub(in crate::commands) fn recover(
             exit = worse(exit, tell_ends(&cut_off.id, &ends, &cut_off.ground(), done, style));
         }
         let story = story(&shelf, &cut_off.id)?;
-        if let Some(rest) = rest(&cut_off, &story).or_else(|| to_delete(&story)) {
+        if stop.is_asked() && story.is_open() {
+            say("dupes: stopped before all was settled: the same command goes on");
+        } else if let Some(rest) = rest(&cut_off, &story).or_else(|| to_delete(&story)) {
             say(&rest);
         }
     }
@@ -216,14 +229,14 @@ pub(in crate::commands) fn purge_quarantine(
         return Ok(exit);
     }
     let mut exit = Exit::Complete;
+    let mut all = Vec::new();
     for story in stories {
         let ends = deleted(&shelf, &story, &copies, &stop)?;
         exit = worse(exit, tell_ends(&story.id, &ends, &story.ground(), "deleted", asked.style));
-        if stop.is_asked() {
-            return Ok(Exit::Interrupted);
-        }
+        all.extend(ends);
     }
-    Ok(exit)
+    told_to_stop(&all, "deleted", &stop);
+    Ok(if stop.is_asked() { Exit::Interrupted } else { exit })
 }
 
 pub(in crate::commands) fn log(
@@ -233,15 +246,19 @@ pub(in crate::commands) fn log(
 ) -> Result<Exit, Box<dyn Error>> {
     is_known(folder)?;
     if !folder.exists() {
-        return Ok(telling::log(&[], &[], None, style));
+        return Ok(telling::log(&[], &[], None, false, style));
     }
     let shelf = Shelf::open_or_make(folder)?;
     match id {
-        Some(id) => Ok(telling::log(&[story(&shelf, id)?], &[], Some(id), style)),
+        Some(id) => {
+            let (story, acting) = shelf.beside_who_acts(|| story(&shelf, id));
+            Ok(telling::log(&[story?], &[], acting.as_ref(), true, style))
+        }
         None => {
-            let (mut stories, unreadable) = shelf.all()?;
+            let (all, acting) = shelf.beside_who_acts(|| shelf.all());
+            let (mut stories, unreadable) = all?;
             stories.retain(|story| !story.deeds.is_empty());
-            Ok(telling::log(&stories, &unreadable, None, style))
+            Ok(telling::log(&stories, &unreadable, acting.as_ref(), false, style))
         }
     }
 }

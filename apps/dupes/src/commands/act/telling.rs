@@ -17,7 +17,7 @@ use crate::cli::dates;
 use crate::count::Count;
 use crate::escape::escaped;
 use crate::exit::Exit;
-use crate::journal::{Story, Unreadable};
+use crate::journal::{Acting, Story, Unreadable};
 use crate::output::json_path;
 use crate::size::Size;
 
@@ -113,6 +113,10 @@ impl Teller {
             purged.left += 1;
             purged.partly += u64::from(matches!(why, Why::Partly(_)));
             kept.insert((deed.facts.device, deed.facts.inode));
+            // The sum says how many are in the quarantine.
+            if *end == End::Back(Why::Stopped) {
+                continue;
+            }
             let path = ground.path(&deed.at);
             match self.style {
                 Style::Json => {
@@ -342,14 +346,19 @@ pub(super) fn tell_ends(
 ) -> Exit {
     let (mut good, mut partly, mut missing, mut bad) = (0u64, 0u64, 0u64, 0u64);
     let mut out = Out::default();
-    for (deed, end) in ends {
+    let is_begun = |(_, end): &&(Deed, End)| *end != End::Back(Why::Stopped);
+    let not_begun = (ends.len() - ends.iter().filter(is_begun).count()) as u64;
+    for (deed, end) in ends.iter().filter(is_begun) {
         let path = ground.path(&deed.at);
         let why = match end {
             End::Done => None,
             End::Back(why) | End::Aside(why) | End::Open(why) => Some(why),
         };
         let apart = if why.is_none() { is_apart(deed, done, ground) } else { None };
-        let text = why.map(|why| because(deed, why, ground)).or_else(|| apart.clone());
+        let text = match end {
+            End::Open(Why::Stopped) => Some("was stopped in the middle".to_owned()),
+            _ => why.map(|why| because(deed, why, ground)).or_else(|| apart.clone()),
+        };
         let is_partly = done == "deleted" && matches!(why, Some(Why::Partly(_)));
         // That is what was wanted, and somebody else has done it.
         let is_missing = done == "deleted" && why == Some(&Why::Gone);
@@ -407,12 +416,20 @@ pub(super) fn tell_ends(
             if missing > 0 {
                 event["missing"] = missing.into();
             }
+            if not_begun > 0 {
+                event["not_begun"] = not_begun.into();
+            }
             format!("{event}\n")
         }
         Style::Text => {
             let counts = [("in part", partly), ("missing", missing), ("not", bad)];
             let counts = counts.into_iter().filter(|(_, count)| *count > 0);
-            let rest: String = counts.map(|(word, count)| format!(", {word}: {count}")).collect();
+            let mut rest: String =
+                counts.map(|(word, count)| format!(", {word}: {count}")).collect();
+            if not_begun > 0 {
+                let were = if not_begun == 1 { "was" } else { "were" };
+                rest += &format!(", {not_begun} {were} not begun");
+            }
             format!("{done}: {good}{rest}\n")
         }
     });
@@ -463,13 +480,14 @@ fn because(deed: &Deed, why: &Why, ground: &Ground) -> String {
 pub(super) fn log(
     stories: &[Story],
     unreadable: &[Unreadable],
-    one: Option<&str>,
+    acting: Option<&Acting>,
+    with_files: bool,
     style: Style,
 ) -> Exit {
     let is_read = unreadable.iter().all(|one| one.is_copy);
     let exit = if is_read { Exit::Complete } else { Exit::Unread };
     if style == Style::Json {
-        let runs = stories.iter().map(|story| run_json(story, one.is_some()));
+        let runs = stories.iter().map(|story| run_json(story, acting, with_files));
         let others = unreadable
             .iter()
             .map(|other| json!({"id": other.id, "unreadable": other.why.to_string(), "copy": other.is_copy}));
@@ -481,12 +499,13 @@ pub(super) fn log(
     }
     let mut text = String::new();
     for story in stories {
-        text += &line(story);
-        if one.is_some() {
+        text += &line(story, acting);
+        if with_files {
             let ground = story.ground();
             for (deed, stage) in &story.deeds {
                 let path = ground.path(&deed.at);
-                text += &format!("  {:<12} {}", stage_word(*stage), escaped(&path));
+                let word = stage_word(*stage, story.is_running(acting));
+                text += &format!("  {word:<12} {}", escaped(&path));
                 if *stage == Stage::Left {
                     text += &format!("  (see {})", escaped(&ground.path(&deed.aside)));
                 }
@@ -504,7 +523,7 @@ pub(super) fn log(
     worse(exit, super::super::print(text.as_bytes()))
 }
 
-fn line(story: &Story) -> String {
+fn line(story: &Story, acting: Option<&Acting>) -> String {
     let (days, seconds) = (story.when.div_euclid(86_400), story.when.rem_euclid(86_400));
     let (year, month, day) = dates::of_days(days);
     let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
@@ -512,10 +531,13 @@ fn line(story: &Story) -> String {
         "{}  {year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC  {}",
         story.id, story.action
     );
-    for (word, count) in counts(story) {
+    let running = acting.filter(|_| story.is_running(acting));
+    for (word, count) in counts(story, running.is_some()) {
         text += &format!("  {word} {count}");
     }
-    if story.is_open() {
+    if let Some(Acting { who, .. }) = running {
+        text += &format!("  RUNNING ({})", escaped(who.as_bytes()));
+    } else if story.is_open() {
         text += "  INTERRUPTED: dupes recover finish, or roll-back";
     } else if story.is_cut_off() {
         text += "  CUT OFF between two actions: the same command does the rest";
@@ -523,19 +545,22 @@ fn line(story: &Story) -> String {
     text + "\n"
 }
 
-fn run_json(story: &Story, with_files: bool) -> Value {
+fn run_json(story: &Story, acting: Option<&Acting>, with_files: bool) -> Value {
+    let running = story.is_running(acting);
+    let counts = counts(story, running).into_iter();
     let counts: serde_json::Map<String, Value> =
-        counts(story).into_iter().map(|(word, count)| (word.into(), count.into())).collect();
+        counts.map(|(word, count)| (word.into(), count.into())).collect();
     let mut value = json!({
         "id": story.id, "when": story.when, "action": story.action.name(),
-        "interrupted": story.is_open(), "cut_off": story.is_cut_off(), "files": counts,
+        "running": running, "interrupted": !running && story.is_open(),
+        "cut_off": !running && story.is_cut_off(), "files": counts,
     });
     if with_files {
         let ground = story.ground();
         let file = |(deed, stage): &(Deed, Stage)| {
             json!({
                 "path": json_path(&ground.path(&deed.at)), "aside": json_path(&ground.path(&deed.aside)),
-                "keeper": json_path(&ground.path(&deed.keeper)), "stage": stage_word(*stage),
+                "keeper": json_path(&ground.path(&deed.keeper)), "stage": stage_word(*stage, running),
                 "size": deed.bytes(), "files": deed.tree.map(|tree| tree.files), "blake3": deed.digest.to_string(),
             })
         };
@@ -544,23 +569,32 @@ fn run_json(story: &Story, with_files: bool) -> Value {
     value
 }
 
-/// Those that there are.
-fn counts(story: &Story) -> Vec<(&'static str, u64)> {
+/// Those that there are. Of one that was told to stop, what was intended and not done is among what was not begun.
+fn counts(story: &Story, is_running: bool) -> Vec<(&'static str, u64)> {
     let words = [
         "done",
         "not done",
+        "not begun",
         "undone",
         "purged",
         "partly purged",
         "missing",
         "left aside",
+        "begun",
         "interrupted",
     ];
-    let count = |word: &'static str| (word, story.count(|stage| stage_word(stage) == word));
+    let count = |word: &'static str| {
+        let count = match (word, story.not_begun) {
+            ("not done", 1..) => 0,
+            ("not begun", not_begun) => not_begun,
+            _ => story.count(|stage| stage_word(stage, is_running) == word),
+        };
+        (word, count)
+    };
     words.into_iter().map(count).filter(|(_, count)| *count > 0).collect()
 }
 
-fn stage_word(stage: Stage) -> &'static str {
+fn stage_word(stage: Stage, is_running: bool) -> &'static str {
     match stage {
         Stage::Done(_) => "done",
         Stage::Back(_) => "not done",
@@ -569,6 +603,7 @@ fn stage_word(stage: Stage) -> &'static str {
         Stage::Partly => "partly purged",
         Stage::Missing => "missing",
         Stage::Left => "left aside",
+        Stage::Intended | Stage::Undoing(_) | Stage::Purging if is_running => "begun",
         Stage::Intended | Stage::Undoing(_) | Stage::Purging => "interrupted",
     }
 }
