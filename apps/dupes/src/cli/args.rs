@@ -506,7 +506,8 @@ pub(super) struct Subject {
     /// The largest come first. A folder with anything in it that is in no set is no duplicate, but for empty files, which
     /// are equal to those of the same name. A PATH that was given does not go itself. What is twice within a folder
     /// that stays is left there, as long as the one that went can be put back. For rules, a folder is as new as the
-    /// newest file in it.
+    /// newest file in it, and matches a glob by its own path or name, or if all of its files do. No folder goes with a
+    /// file in it that a glob makes stay without --folders.
     #[arg(long, help_heading = SETS, conflicts_with = "isolate")]
     pub(super) folders: bool,
 

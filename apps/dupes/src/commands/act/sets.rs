@@ -51,7 +51,7 @@ pub(super) fn plan(
         }
         Source::Plan(_) => unreachable!("a plan needs no plan"),
     };
-    Ok(made.map(|(maker, exit)| {
+    Ok(made.map(|(mut maker, exit)| {
         for rule in maker.idle_rules() {
             say(&format!("dupes: --keep {rule}: none of the files that are there twice matches"));
         }
