@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::rules::{Candidate, Keep, Patterns, Rule, choose, is_protected, is_told_apart};
 use super::{Member, PlannedSet, innermost, is_below, ways_to};
+use crate::act::aside;
 use crate::act::facts::{Facts, Time};
 use crate::act::ground::Base;
 use crate::act::trees::Contents;
@@ -316,7 +317,7 @@ impl<'s> Listing<'s> {
                         files.push(*number);
                         number.0 as u64
                     }
-                    None if about.len() == 0 => EMPTY,
+                    None if about.len() == 0 && !aside::is_one(&name) => EMPTY,
                     None => return None,
                 };
                 hasher.update(b"f");

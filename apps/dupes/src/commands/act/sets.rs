@@ -60,7 +60,7 @@ pub(super) fn plan(
             say(&format!("dupes: {}: left as it is: {why}", escaped(path)));
         }
         // What is ours is nobody's copy: to leave it out is no failure.
-        let is_left = |(_, why): &&(_, Why)| !matches!(why, Why::Own | Why::Target);
+        let is_left = |(_, why): &&(_, Why)| !matches!(why, Why::Own | Why::PutAside | Why::Target);
         let left = left_out.iter().filter(is_left).count() as u64;
         (plan, left, if left == 0 { exit } else { Exit::Unread })
     }))
