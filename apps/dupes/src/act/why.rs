@@ -185,7 +185,7 @@ impl fmt::Display for Why {
             Why::OtherRoot => f.write_str(
                 "its root is not there, or another folder is in its place: is it mounted?",
             ),
-            Why::Changed => f.write_str("was changed since the plan was made: make a new one"),
+            Why::Changed => f.write_str("was changed since the plan, or the scan, was made: make a new one"),
             Why::Differs => f.write_str("its bytes are not those of the file that stays"),
             Why::Keeper(why) => write!(f, "the file that stays: {why}"),
             Why::SameFile => f.write_str(

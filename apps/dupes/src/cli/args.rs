@@ -482,7 +482,7 @@ pub(super) struct Subject {
     #[arg(value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
 
-    /// Take the sets of the last scans instead
+    /// Take the sets of the last scans instead; what was changed since is left alone
     #[arg(long, help_heading = WHERE, conflicts_with_all = NOT_WITH_A_REPORT)]
     pub(super) report: bool,
 

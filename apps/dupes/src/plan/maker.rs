@@ -19,6 +19,7 @@ use crate::act::why::Why;
 use crate::listing::{Entry, Set};
 use crate::options::Root;
 use crate::own::Own;
+use crate::report::Recorded;
 use crate::sharing::Sharing;
 
 /// What goes as one.
@@ -43,6 +44,8 @@ pub struct Maker {
     own: Own,
     /// Folders that an earlier run has kept for others that went as one.
     whole: Paths,
+    /// What was seen of the files that are added now, if that was before.
+    recorded: Recorded,
     /// What waits until all sets are known.
     waiting: Vec<Files>,
     /// Without links, or why it can't be looked at any more.
@@ -63,7 +66,7 @@ impl Maker {
         let files = roots.iter().filter_map(|root| file_of(&root.path));
         let given = files.enumerate().map(|(at, path)| (path, bases.len() + at)).collect();
         let plan = Plan { bases, sets: Vec::new() };
-        let (own, whole) = Default::default();
+        let (own, whole, recorded) = Default::default();
         Maker {
             keep,
             grain,
@@ -71,6 +74,7 @@ impl Maker {
             given,
             own,
             whole,
+            recorded,
             waiting,
             folders,
             sharing,
@@ -88,6 +92,13 @@ impl Maker {
     /// If folders go as one, nothing in these goes by itself.
     pub fn keeping(self, whole: impl IntoIterator<Item = Vec<u8>>) -> Maker {
         Maker { whole: Paths::of(whole), ..self }
+    }
+
+    /// One more set, of files that were recorded so: what is another file by now is left out.
+    pub fn add_recorded(&mut self, set: &Set, recorded: Recorded) {
+        self.recorded = recorded;
+        self.add(set);
+        self.recorded = Recorded::default();
     }
 
     /// One more set, as it is listed.
@@ -241,6 +252,7 @@ impl Maker {
             return Err(why);
         }
         let is_other = other.is_some_and(|other| !Facts::new(other).is_file(&Facts::new(&stat)));
+        let is_other = is_other || self.recorded.is_other(path, &stat);
         if stat.st_size.cast_unsigned() != size || is_other {
             return Err(Why::Changed);
         }

@@ -16,7 +16,7 @@ use crate::options::{Options, Root};
 use crate::output::Printer;
 use crate::own::Own;
 use crate::plan::{self, Maker, Plan};
-use crate::report;
+use crate::report::{self, Recorded};
 use crate::scan;
 use crate::split::Splitter;
 use crate::store::Store;
@@ -112,11 +112,12 @@ fn recorded(
         online.into_iter().map(|root| Root { path: root.path, reference: false }).collect();
     let mut maker = maker(&roots);
     let least = *options.filter.size.start();
-    let told = report::sets(store, least, false, &live.stop, |set, _| {
+    let told = report::sets(store, least, false, &live.stop, |set, places| {
+        let recorded = Recorded::of(store, set, places).map_err(io::Error::other)?;
         // Those that nobody can look at now.
         let mut set = set.clone();
         set.files.retain(|file| !file.reference);
-        maker.add(&set);
+        maker.add_recorded(&set, recorded);
         Ok(())
     });
     match told {
