@@ -435,7 +435,7 @@ pub(super) struct ApplyWords {
     #[arg(long, value_name = "WHAT", help_heading = ACTING, value_enum, value_delimiter = ',')]
     pub(super) allow_differing: Vec<Aspect>,
 
-    /// Delete removed files at once, without a quarantine; asks
+    /// Delete removed files at once, when they were looked at in the quarantine; asks
     #[arg(long, help_heading = ACTING)]
     pub(super) no_undo: bool,
 
