@@ -4,6 +4,7 @@
 //! files are verified side by side, then all intents are made durable, then all is done side by side; names of one file
 //! one after the other.
 
+pub mod aside;
 pub mod deed;
 pub mod facts;
 pub mod ground;
@@ -326,7 +327,7 @@ impl<'a> Run<'a> {
             let aside = match self.wanted.action {
                 Action::Reflink => deed.at.clone(),
                 Action::Hardlink | Action::Symlink => {
-                    deed.at.beside(format!(".dupes-{}-{number}", journal.id()).as_bytes())
+                    deed.at.beside(aside::name(journal.id(), number).as_bytes())
                 }
                 Action::Remove => {
                     let path = self.ground.path(&deed.at);

@@ -488,8 +488,7 @@ fn subject_of(
         (None, true) => Source::Report(place(words.database)?),
         (None, false) => {
             if words.paths.is_empty() {
-                let what =
-                    "say what it is about: a PATH, --report for the last scans, or --plan FILE";
+                let what = "say what it is about: a PATH, or --report for the last scans (apply takes --plan FILE, too)";
                 return Err(contradiction(what));
             }
             let roots = roots(words.paths, words.reference, false, false, stdin)?;

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::act::aside;
 use crate::act::ground::Base;
 use crate::act::quarantine;
 use crate::act::why::Why;
@@ -76,8 +77,11 @@ impl Own {
     }
 
     /// Why what is at a path neither goes nor stays for another: it lies in one of these or in a quarantine, or one of
-    /// these in it.
+    /// these in it; or it is what a run has put aside.
     pub fn meets(&self, path: &[u8]) -> Option<Why> {
+        if aside::is_one(path) {
+            return Some(Why::PutAside);
+        }
         let meets = |own: &Vec<u8>| is_below(path, own) || is_below(own, path);
         if quarantine::holds(path) || self.paths.iter().any(meets) {
             return Some(Why::Own);

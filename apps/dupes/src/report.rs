@@ -7,6 +7,7 @@ mod gaps;
 mod gather;
 pub mod html;
 mod paths;
+mod recorded;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ use rusqlite::{Connection, Row, params};
 
 pub use self::gaps::{Gaps, Unfinished, gaps};
 use self::paths::Paths;
+pub use self::recorded::Recorded;
 use crate::count::Count;
 use crate::digest::{Digest, Verified};
 use crate::folders::join;

@@ -403,3 +403,37 @@ fn what_is_neither_done_nor_as_it_was_is_said_to_be_so() {
     acts.runs(&["recover", "roll-back"]);
     assert_eq!(fs::read_dir(acts.tree()).unwrap().count(), 2, "the link is gone");
 }
+
+/// The database knows by what a file is known again: who only looks says what has changed, too.
+#[test]
+fn a_file_that_is_another_one_since_the_scan_is_in_no_plan() {
+    let replaced = |acts: &Acts| {
+        fs::remove_file(acts.path("z")).unwrap();
+        acts.write("other", "else");
+        fs::rename(acts.path("other"), acts.path("z")).unwrap();
+    };
+    let changes: [(&str, &dyn Fn(&Acts)); 3] = [
+        ("replaced, of one size and age", &replaced),
+        ("written to", &|acts| fs::write(acts.path("z"), "else").unwrap()),
+        ("written to, of one age", &|acts| acts.write("z", "else")),
+    ];
+    for (what, change) in changes {
+        let acts = Acts::with(&[("a", "same"), ("b", "same"), ("z", "same")]);
+        acts.runs(&["scan", "tree"]);
+        change(&acts);
+        let before = acts.manifest();
+        for words in [&["apply", "remove", "--report"][..], &["plan", "--report", "-o", "plan"]] {
+            let (out, err) = acts.ends(words, 3);
+            assert!(err.contains("tree/z: left as it is: was changed"), "{what}: {out}{err}");
+            assert!(!out.contains("tree/z"), "{what}: {out}");
+        }
+        let (code, said) = acts.apply(&["remove", "--plan", "plan"]);
+        assert_eq!(code, 0, "{what}: {said}");
+        assert!(!acts.has("b"), "{what}: {said}");
+        assert_eq!(
+            acts.manifest()[std::path::Path::new("z")],
+            before[std::path::Path::new("z")],
+            "{what}"
+        );
+    }
+}

@@ -437,3 +437,41 @@ fn a_run_that_can_not_be_taken_back_is_not_all_that_undo_knows() {
     let (_, err) = acts.ends(&["undo"], 3);
     assert!(err.contains("dupes log lists what was done"), "{err}");
 }
+
+/// Of a run that was interrupted or given up: a file, a copy of one, and an empty one.
+#[test]
+fn what_a_run_has_put_aside_neither_goes_nor_stays() {
+    let aside = ".dupes-20261119-224200-0a1b2c-1";
+    let acts = Acts::with(&[
+        (&format!("a/{aside}"), "same"),
+        ("a/x", "same"),
+        (&format!("b/{aside}-new"), "same"),
+        ("b/.dupes-notes", "same"),
+        ("c/more", "more"),
+        (&format!("c/{aside}"), ""),
+        ("d/more", "more"),
+        (&format!("d/{aside}"), ""),
+    ]);
+    acts.runs(&["scan", "tree"]);
+    assert!(acts.runs(&["find", "tree"]).contains(aside), "it is there twice");
+    let words = "is what an interrupted run of dupes has put aside";
+    for subject in [&["tree"][..], &["tree", "--folders", "--min-size", "0"], &["--report"]] {
+        let (out, err) = acts.ends(&[&["apply", "remove"], subject].concat(), 0);
+        assert!(out.contains("would remove 2 names;") && !out.contains(aside), "{out}{err}");
+        assert!(out.contains("b/.dupes-notes  ") && out.contains("d/more  "), "{out}");
+        assert!(err.contains(words), "{err}");
+    }
+    // Nor by a plan that somebody else has made.
+    acts.runs(&["plan", "tree", "-o", "plan"]);
+    let plan = acts.beside("plan");
+    let text = fs::read_to_string(&plan).unwrap();
+    for (name, other) in [("a/x", format!("a/{aside}")), ("b/.dupes-notes", format!("b/{aside}"))] {
+        fs::rename(acts.path(name), acts.path(&other)).unwrap();
+        fs::write(&plan, text.replace(name, &other)).unwrap();
+        let before = acts.manifest();
+        let (_, err) = acts.ends(&["apply", "remove", "--plan", "plan", "--execute"], 3);
+        assert!(err.contains(words), "{err}");
+        assert_eq!(acts.manifest()[Path::new(&other)], before[Path::new(&other)]);
+        fs::rename(acts.path(&other), acts.path(name)).unwrap();
+    }
+}

@@ -34,12 +34,13 @@ fn refused(acts: &Acts, words: &[&str], wrong: &str) {
 #[test]
 fn wrong_words_are_refused_and_nothing_is_done() {
     let acts = copies();
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["apply", "delete", "tree", "--execute"], "delete"),
         (&["apply", "rem", "tree", "--execute"], "rem"),
         (&["apply", "tree", "--execute"], "tree"),
         (&["apply", "--execute"], "ACTION"),
         (&["apply", "remove", "--execute"], "PATH"),
+        (&["plan", "-o", "other"], "a PATH, or --report for the last scans (apply takes --plan"),
         (&["apply", "remove", "tree", "--executed"], "--executed"),
         (&["apply", "remove", "tree", "--execute", "--delete"], "--delete"),
         (&["apply", "remove", "tree", "--execute", "-d"], "-d"),

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use super::Wanted;
 use super::apart::{self, Opened};
+use super::aside;
 use super::check::Checked;
 use super::deed::{Deed, Extent};
 use super::facts::{Attributes, Facts};
@@ -211,6 +212,9 @@ fn as_planned(top: &OwnedFd, facts: &Facts, member: &Member) -> Result<u64, Why>
             on_disk = on_disk.saturating_add(stat.st_blocks.cast_unsigned().saturating_mul(512));
         }
     })?;
+    if contents.files.iter().any(|(way, _)| aside::is_one(way)) {
+        return Err(Why::PutAside);
+    }
     let is_it = facts.is_file(&member.facts) && Some(&contents.tree()) == member.tree.as_ref();
     if is_it { Ok(on_disk) } else { Err(Why::Changed) }
 }

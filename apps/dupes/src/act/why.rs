@@ -54,6 +54,8 @@ pub enum Why {
     LinkedElsewhere,
     /// It is a journal, a database or in a quarantine of this program, or a folder with one in it.
     Own,
+    /// A run was interrupted, and has left it there: what the run would do with it is in its journal.
+    PutAside,
     /// A symbolic link that a run has made leads to it, or below it.
     LedTo {
         /// Its path, as it is shown.
@@ -152,6 +154,7 @@ impl Why {
             Why::OtherFileSystem => "other-file-system",
             Why::LinkedElsewhere => "linked-elsewhere",
             Why::Own => "own",
+            Why::PutAside => "put-aside",
             Why::LedTo { .. } => "led-to",
             Why::Target => "target",
             Why::Reference => "reference",
@@ -182,7 +185,7 @@ impl fmt::Display for Why {
             Why::OtherRoot => f.write_str(
                 "its root is not there, or another folder is in its place: is it mounted?",
             ),
-            Why::Changed => f.write_str("was changed since the plan was made: make a new one"),
+            Why::Changed => f.write_str("was changed since the plan, or the scan, was made: make a new one"),
             Why::Differs => f.write_str("its bytes are not those of the file that stays"),
             Why::Keeper(why) => write!(f, "the file that stays: {why}"),
             Why::SameFile => f.write_str(
@@ -233,6 +236,9 @@ impl fmt::Display for Why {
             }
             Why::Own => f.write_str(
                 "is a journal, a database or in a quarantine of dupes itself, or has one in it",
+            ),
+            Why::PutAside => f.write_str(
+                "is what an interrupted run of dupes has put aside, or a folder with that in it: see dupes log",
             ),
             Why::LedTo { link, id } => write!(
                 f,

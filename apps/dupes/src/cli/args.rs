@@ -435,7 +435,7 @@ pub(super) struct ApplyWords {
     #[arg(long, value_name = "WHAT", help_heading = ACTING, value_enum, value_delimiter = ',')]
     pub(super) allow_differing: Vec<Aspect>,
 
-    /// Delete removed files at once, without a quarantine; asks
+    /// Delete removed files at once, when they were looked at in the quarantine; asks
     #[arg(long, help_heading = ACTING)]
     pub(super) no_undo: bool,
 
@@ -482,7 +482,7 @@ pub(super) struct Subject {
     #[arg(value_name = "PATH")]
     pub(super) paths: Vec<PathBuf>,
 
-    /// Take the sets of the last scans instead
+    /// Take the sets of the last scans instead; what was changed since is left alone
     #[arg(long, help_heading = WHERE, conflicts_with_all = NOT_WITH_A_REPORT)]
     pub(super) report: bool,
 
@@ -506,7 +506,8 @@ pub(super) struct Subject {
     /// The largest come first. A folder with anything in it that is in no set is no duplicate, but for empty files, which
     /// are equal to those of the same name. A PATH that was given does not go itself. What is twice within a folder
     /// that stays is left there, as long as the one that went can be put back. For rules, a folder is as new as the
-    /// newest file in it.
+    /// newest file in it, and matches a glob by its own path or name, or if all of its files do. No folder goes with a
+    /// file in it that a glob makes stay without --folders.
     #[arg(long, help_heading = SETS, conflicts_with = "isolate")]
     pub(super) folders: bool,
 

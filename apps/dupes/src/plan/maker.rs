@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, FileType, Stat, statat};
 use rustix::io::Errno;
 
-use super::rules::{Candidate, Keep, choose};
+use super::rules::{Candidate, Keep, Patterns, choose};
 use super::trees::{self, Files, Paths};
 use super::{Member, Plan, PlannedSet, innermost};
 use crate::act::facts::Facts;
@@ -19,6 +19,7 @@ use crate::act::why::Why;
 use crate::listing::{Entry, Set};
 use crate::options::Root;
 use crate::own::Own;
+use crate::report::Recorded;
 use crate::sharing::Sharing;
 
 /// What goes as one.
@@ -43,6 +44,8 @@ pub struct Maker {
     own: Own,
     /// Folders that an earlier run has kept for others that went as one.
     whole: Paths,
+    /// What was seen of the files that are added now, if that was before.
+    recorded: Recorded,
     /// What waits until all sets are known.
     waiting: Vec<Files>,
     /// Without links, or why it can't be looked at any more.
@@ -50,7 +53,7 @@ pub struct Maker {
     sharing: Sharing,
     devices: HashMap<u64, u16>,
     /// Rules with a pattern, and whether it has matched anything.
-    patterns: BTreeMap<String, bool>,
+    patterns: Patterns,
     /// What was listed and is not in the plan, with the reason.
     left_out: Vec<(Vec<u8>, Why)>,
 }
@@ -63,7 +66,7 @@ impl Maker {
         let files = roots.iter().filter_map(|root| file_of(&root.path));
         let given = files.enumerate().map(|(at, path)| (path, bases.len() + at)).collect();
         let plan = Plan { bases, sets: Vec::new() };
-        let (own, whole) = Default::default();
+        let (own, whole, recorded) = Default::default();
         Maker {
             keep,
             grain,
@@ -71,6 +74,7 @@ impl Maker {
             given,
             own,
             whole,
+            recorded,
             waiting,
             folders,
             sharing,
@@ -88,6 +92,13 @@ impl Maker {
     /// If folders go as one, nothing in these goes by itself.
     pub fn keeping(self, whole: impl IntoIterator<Item = Vec<u8>>) -> Maker {
         Maker { whole: Paths::of(whole), ..self }
+    }
+
+    /// One more set, of files that were recorded so: what is another file by now is left out.
+    pub fn add_recorded(&mut self, set: &Set, recorded: Recorded) {
+        self.recorded = recorded;
+        self.add(set);
+        self.recorded = Recorded::default();
     }
 
     /// One more set, as it is listed.
@@ -113,9 +124,7 @@ impl Maker {
             for path in &candidate.paths {
                 self.keep.protect.holds(path);
             }
-            for (text, is) in self.keep.rules.iter().filter_map(|rule| rule.pattern(candidate)) {
-                *self.patterns.entry(text).or_default() |= is;
-            }
+            self.keep.note(candidate, &mut self.patterns);
         }
         match self.grain {
             Grain::Files => self.decide(found),
@@ -168,17 +177,26 @@ impl Maker {
     }
 
     /// Rules of `--keep` that hold for none of the files: perhaps somebody has mistyped them.
-    pub fn idle_rules(&self) -> impl Iterator<Item = &String> {
+    pub fn idle_rules(&mut self) -> impl Iterator<Item = &String> {
+        // They may hold for folders.
+        self.settle();
         self.patterns.iter().filter(|(_, is)| !**is).map(|(text, _)| text)
     }
 
     /// The plan, and what is not in it.
     pub fn finish(mut self) -> (Plan, Vec<(Vec<u8>, Why)>) {
+        self.settle();
+        (self.plan, self.left_out)
+    }
+
+    /// Decides what has waited.
+    fn settle(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         let whole = std::mem::take(&mut self.whole);
-        self.plan.sets.extend(trees::plan(&mut waiting, &self.plan.bases, &self.keep, whole));
+        let (bases, patterns) = (&self.plan.bases, &mut self.patterns);
+        let planned = trees::plan(&mut waiting, bases, &self.keep, whole, patterns);
+        self.plan.sets.extend(planned);
         waiting.into_iter().for_each(|found| self.decide(found));
-        (self.plan, self.left_out)
     }
 
     fn member(&mut self, size: u64, entry: &Entry) -> Option<(Member, Candidate)> {
@@ -206,7 +224,8 @@ impl Maker {
             self.sharing.own(&paths[0], device, stat.st_blocks.cast_unsigned() * 512)
         };
         let facts = Facts::new(&stat);
-        let candidate = Candidate { paths, root, mtime: facts.mtime, reference };
+        let (inside, mtime) = (Vec::new(), facts.mtime);
+        let candidate = Candidate { paths, inside, root, mtime, reference };
         Some((Member { names, facts, frees, tree: None, reference }, candidate))
     }
 
@@ -233,6 +252,7 @@ impl Maker {
             return Err(why);
         }
         let is_other = other.is_some_and(|other| !Facts::new(other).is_file(&Facts::new(&stat)));
+        let is_other = is_other || self.recorded.is_other(path, &stat);
         if stat.st_size.cast_unsigned() != size || is_other {
             return Err(Why::Changed);
         }

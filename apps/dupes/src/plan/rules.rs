@@ -2,6 +2,7 @@
 //! pure function, so the same files and rules have the same result on any day.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -51,12 +52,26 @@ impl Default for Keep {
 pub struct Candidate {
     /// All of its names, in full.
     pub paths: Vec<Vec<u8>>,
+    /// Of a folder, where a pattern asks for it: the files of sets below it, in full.
+    pub inside: Vec<Vec<u8>>,
     /// The number of the path that was given and that it was found below.
     pub root: usize,
     /// When it was written to.
     pub mtime: Time,
     /// It must stay.
     pub reference: bool,
+}
+
+/// Rules with a pattern, and whether it has matched anything.
+pub(super) type Patterns = BTreeMap<String, bool>;
+
+impl Keep {
+    /// Which of the patterns match a candidate.
+    pub(super) fn note(&self, candidate: &Candidate, patterns: &mut Patterns) {
+        for (text, is) in self.rules.iter().filter_map(|rule| rule.pattern(candidate)) {
+            *patterns.entry(text).or_default() |= is;
+        }
+    }
 }
 
 /// Understands `newest`, `path:GLOB` and so on.
@@ -114,12 +129,25 @@ pub(super) fn choose(candidates: &[Candidate], keep: &Keep) -> Vec<bool> {
     stays
 }
 
+/// Whether a rule with a pattern holds some of them for better than others.
+pub(super) fn is_told_apart(candidates: &[Candidate], keep: &Keep) -> bool {
+    let matching = |rule: &Rule, one| rule.pattern(one).is_some_and(|(_, is)| is);
+    let differ =
+        |rule| candidates.windows(2).any(|two| matching(rule, &two[0]) != matching(rule, &two[1]));
+    keep.rules.iter().any(differ)
+}
+
 /// Whether it must stay by one of its names.
 pub(super) fn is_protected(candidate: &Candidate, keep: &Keep) -> bool {
     candidate.paths.iter().any(|path| keep.protect.holds(path))
 }
 
 impl Rule {
+    /// Whether it has one.
+    pub(super) fn has_pattern(&self) -> bool {
+        matches!(self, Rule::Path(_) | Rule::Name(_))
+    }
+
     /// Of one that has a pattern: as it is said, and whether a file matches it.
     pub(super) fn pattern(&self, candidate: &Candidate) -> Option<(String, bool)> {
         let (word, glob) = match self {
@@ -140,8 +168,11 @@ impl Rule {
         let depths = || candidate.paths.iter().map(|path| depth(path));
         let least = |value: i128| (value, Reverse(0));
         let most = |value: i128| (0, Reverse(value));
+        // A folder, by its own path or by all of its files.
         let matching = |is: &dyn Fn(&[u8]) -> bool| {
-            least(i128::from(!candidate.paths.iter().any(|path| is(path))))
+            let (paths, inside) = (&candidate.paths, &candidate.inside);
+            let all_inside = !inside.is_empty() && inside.iter().all(|path| is(path));
+            least(i128::from(!(all_inside || paths.iter().any(|path| is(path)))))
         };
         match self {
             Rule::Newest => most(nanoseconds()),
@@ -171,7 +202,8 @@ mod tests {
     use crate::plan::guard;
 
     fn candidate(path: &str, root: usize, mtime: i64) -> Candidate {
-        Candidate { paths: vec![path.into()], root, mtime: (mtime, 0), reference: false }
+        let (paths, inside) = (vec![path.into()], Vec::new());
+        Candidate { paths, inside, root, mtime: (mtime, 0), reference: false }
     }
 
     fn kept(candidates: &[Candidate], rules: &[&str], copies: usize) -> Vec<String> {

@@ -12,8 +12,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 
-use super::rules::{Candidate, Keep, choose, is_protected};
+use super::rules::{Candidate, Keep, Patterns, Rule, choose, is_protected, is_told_apart};
 use super::{Member, PlannedSet, innermost, is_below, ways_to};
+use crate::act::aside;
 use crate::act::facts::{Facts, Time};
 use crate::act::ground::Base;
 use crate::act::trees::Contents;
@@ -51,7 +52,9 @@ pub(super) fn plan(
     bases: &[(Base, bool)],
     keep: &Keep,
     whole: Paths,
+    patterns: &mut Patterns,
 ) -> Vec<PlannedSet> {
+    sets.iter_mut().for_each(|set| hold_what_patterns_choose(set, keep));
     let folders = Listing::new(sets, bases, keep).folders();
     let mut by_sign: HashMap<Digest, Vec<&Folder>> = HashMap::new();
     for folder in &folders {
@@ -70,6 +73,7 @@ pub(super) fn plan(
         stay: Paths::default(),
         whole,
         go: Paths::default(),
+        patterns,
     };
     let planned = groups.into_iter().filter_map(|all| decided.next(all)).collect();
     let Decided { stay, whole, go, .. } = decided;
@@ -84,6 +88,16 @@ pub(super) fn plan(
         set.retain(|(member, _)| !member.names.is_empty());
     }
     planned
+}
+
+/// **Where a pattern tells the files of a set apart, those that stay without folders stay with them**: no folder goes
+/// with one of them in it, and none stays instead.
+fn hold_what_patterns_choose(set: &mut Files, keep: &Keep) {
+    let candidates: Vec<Candidate> = set.iter().map(|(_, one)| one.clone()).collect();
+    if is_told_apart(&candidates, keep) {
+        let stays = choose(&candidates, keep);
+        set.iter_mut().zip(stays).for_each(|((_, one), stays)| one.reference |= stays);
+    }
 }
 
 fn keep_those<T>(all: &mut Vec<T>, which: &[bool]) {
@@ -101,6 +115,7 @@ struct Decided<'s> {
     /// In the runs before.
     whole: Paths,
     go: Paths,
+    patterns: &'s mut Patterns,
 }
 
 impl Decided<'_> {
@@ -109,11 +124,12 @@ impl Decided<'_> {
         all.retain(|folder| !self.go.has(&folder.path));
         let candidate = |folder: &&Folder| {
             let (root, _) = innermost(self.bases, &folder.path)?;
-            let (paths, reference) =
-                (vec![folder.path.clone()], folder.stays || self.is_in_one_that_stays(folder));
-            Some(Candidate { paths, root, mtime: folder.newest, reference })
+            let reference = folder.stays || self.is_in_one_that_stays(folder);
+            let (paths, inside) = (vec![folder.path.clone()], self.inside(folder));
+            Some(Candidate { paths, inside, root, mtime: folder.newest, reference })
         };
         let candidates: Vec<Candidate> = all.iter().map(candidate).collect::<Option<_>>()?;
+        candidates.iter().for_each(|one| self.keep.note(one, self.patterns));
         let stays = choose(&candidates, self.keep);
         let (mut keepers, mut victims) = (Vec::new(), Vec::new());
         for (folder, stays) in all.into_iter().zip(stays) {
@@ -139,6 +155,16 @@ impl Decided<'_> {
     fn is_in_one_that_stays(&self, folder: &Folder) -> bool {
         let above = folder.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         self.stay.has(&folder.path) || self.whole.has(&folder.path[..above.max(1)])
+    }
+
+    /// The paths below it that patterns are put to.
+    fn inside(&self, folder: &Folder) -> Vec<Vec<u8>> {
+        if !self.keep.rules.iter().any(Rule::has_pattern) {
+            return Vec::new();
+        }
+        let files = self.files(folder).into_iter();
+        let paths = files.flat_map(|(set, file)| &self.sets[set][file].1.paths);
+        paths.filter(|path| is_below(path, &folder.path)).cloned().collect()
     }
 
     fn member(&self, folder: &Folder) -> Option<Member> {
@@ -291,7 +317,7 @@ impl<'s> Listing<'s> {
                         files.push(*number);
                         number.0 as u64
                     }
-                    None if about.len() == 0 => EMPTY,
+                    None if about.len() == 0 && !aside::is_one(&name) => EMPTY,
                     None => return None,
                 };
                 hasher.update(b"f");

@@ -16,7 +16,7 @@ use crate::options::{Options, Root};
 use crate::output::Printer;
 use crate::own::Own;
 use crate::plan::{self, Maker, Plan};
-use crate::report;
+use crate::report::{self, Recorded};
 use crate::scan;
 use crate::split::Splitter;
 use crate::store::Store;
@@ -51,7 +51,7 @@ pub(super) fn plan(
         }
         Source::Plan(_) => unreachable!("a plan needs no plan"),
     };
-    Ok(made.map(|(maker, exit)| {
+    Ok(made.map(|(mut maker, exit)| {
         for rule in maker.idle_rules() {
             say(&format!("dupes: --keep {rule}: none of the files that are there twice matches"));
         }
@@ -60,7 +60,7 @@ pub(super) fn plan(
             say(&format!("dupes: {}: left as it is: {why}", escaped(path)));
         }
         // What is ours is nobody's copy: to leave it out is no failure.
-        let is_left = |(_, why): &&(_, Why)| !matches!(why, Why::Own | Why::Target);
+        let is_left = |(_, why): &&(_, Why)| !matches!(why, Why::Own | Why::PutAside | Why::Target);
         let left = left_out.iter().filter(is_left).count() as u64;
         (plan, left, if left == 0 { exit } else { Exit::Unread })
     }))
@@ -112,11 +112,12 @@ fn recorded(
         online.into_iter().map(|root| Root { path: root.path, reference: false }).collect();
     let mut maker = maker(&roots);
     let least = *options.filter.size.start();
-    let told = report::sets(store, least, false, &live.stop, |set, _| {
+    let told = report::sets(store, least, false, &live.stop, |set, places| {
+        let recorded = Recorded::of(store, set, places).map_err(io::Error::other)?;
         // Those that nobody can look at now.
         let mut set = set.clone();
         set.files.retain(|file| !file.reference);
-        maker.add(&set);
+        maker.add_recorded(&set, recorded);
         Ok(())
     });
     match told {

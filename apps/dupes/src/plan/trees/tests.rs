@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
@@ -137,8 +138,85 @@ fn the_largest_decide_and_what_is_in_them_follows() {
         ("d", "three"),
     ];
     check(&files, &[], &["b/ of a/", "c/in/ of a/in/", "d of c/z"]);
-    // Whatever a rule says of the small ones: the folder that stays stays whole.
-    check(&files, &["path:**/c/**", "path:**/b"], &["a/ of b/", "c/in/ of b/in/", "d of c/z"]);
+    check(&files, &["path:**/b"], &["a/ of b/", "c/in/ of b/in/", "d of c/z"]);
+    // What a pattern chooses does not go for one that stays whole.
+    check(&files, &["path:**/c/**", "path:**/b"], &["a/ of b/", "d of c/z"]);
+}
+
+#[test]
+fn a_pattern_keeps_the_same_side_of_folders_as_of_files() {
+    let files = [
+        ("A/in/1", "one"),
+        ("A/in/2", "two"),
+        ("B/1", "one"),
+        ("B/2", "two"),
+        ("X/C/3", "six"),
+        ("Y/C/3", "six"),
+    ];
+    for pattern in ["path:**/B/**", "path:**/B", "name:B", "path:**/B/2", "path:**/B/*"] {
+        check(&files, &[pattern, "path:**/Y/**"], &["A/in/ of B/", "X/ of Y/"]);
+    }
+    check(&files, &["path:**/A/**"], &["B/ of A/in/", "Y/ of X/"]);
+    // One of each: none goes as one.
+    let mixed = ["path:**/A/in/1", "path:**/B/2"];
+    check(&files, &mixed, &["Y/ of X/", "B/1 of A/in/1", "A/in/2 of B/2"]);
+    // What is chosen elsewhere says nothing against it.
+    let lone = [&files[..], &[("0/B/1", "one")]].concat();
+    check(&lone, &["path:**/B/**"], &["A/in/ of B/", "Y/ of X/"]);
+}
+
+#[test]
+fn a_pattern_is_idle_only_if_it_matches_neither_files_nor_folders() {
+    let dir = tree(&[("A/1", "one"), ("B/1", "one")]);
+    let top = dir.path().canonicalize().unwrap();
+    let texts = ["path:**/B", "name:B", "path:**/B/**", "name:1", "name:none", "path:**/C/**"];
+    let rules = texts.iter().map(|text| rule(text).unwrap()).collect();
+    let roots = [Root { path: top.clone(), reference: false }];
+    let mut maker = Maker::new(&roots, Keep { rules, ..Keep::default() }, Grain::Folders);
+    sets(&top).iter().for_each(|set| maker.add(set));
+    assert_eq!(maker.idle_rules().collect::<Vec<_>>(), ["name:none", "path:**/C/**"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Where a pattern tells the files of a set apart, those that stay without folders stay with them.
+    #[test]
+    fn no_folder_goes_with_what_the_patterns_keep(
+        files in prop::collection::btree_map(0..24usize, 0..3usize, 2..12),
+        rules in prop::collection::vec(0..10usize, 1..4),
+        copies in 1..3usize,
+    ) {
+        const FOLDERS: [&str; 6] = ["a", "a/in", "b", "b/in", "c", "c-d/in"];
+        const RULES: [&str; 10] = [
+            "path:**/a", "path:**/b/**", "path:**/in/*", "path:**/c/1", "path:**/c-d/**", "name:1",
+            "name:b", "name:[23]", "path:**/b/in", "path:**/a/in/**",
+        ];
+        let named: Vec<(String, String)> = files.iter().map(|(at, text)| {
+            (format!("{}/{}", FOLDERS[at % 6], at / 6), text.to_string())
+        }).collect();
+        let named: Vec<(&str, &str)> = named.iter().map(|(at, text)| (&**at, &**text)).collect();
+        let dir = tree(&named);
+        let top = dir.path().canonicalize().unwrap();
+        let rules = rules.iter().map(|at| rule(RULES[*at]).unwrap()).collect();
+        let keep = Keep { rules, copies, ..Keep::default() };
+        let plan = planned(&dir, &[("", false)], keep.clone());
+        let gone: Vec<Vec<u8>> =
+            plan.victims().map(|(_, it)| plan.whole(&it.names[0]).unwrap()).collect();
+        for set in sets(&top) {
+            let candidate = |file: Entry| Candidate {
+                paths: file.paths, inside: vec![], root: 0, mtime: (0, 0), reference: false,
+            };
+            let all: Vec<Candidate> = set.files.into_iter().map(candidate).collect();
+            let stays = choose(&all, &keep);
+            let is_gone = |one: &Candidate| gone.iter().any(|path| is_below(&one.paths[0], path));
+            for (one, _) in all.iter().zip(stays).filter(|(_, stays)| *stays) {
+                let is_wrong = is_told_apart(&all, &keep) && is_gone(one);
+                prop_assert!(!is_wrong, "{:?}: {named:?}", one.paths);
+            }
+            prop_assert!(all.iter().filter(|one| !is_gone(one)).count() >= copies.min(all.len()));
+        }
+    }
 }
 
 #[test]
