@@ -53,7 +53,7 @@ pub(super) fn plan(subject: Subject, file: &Path) -> Result<Exit, Box<dyn Error>
     let shelf = journal::usual_path().and_then(|folder| Shelf::open(&folder).ok());
     let stories = shelf.and_then(|shelf| shelf.all().ok()).unwrap_or_default().0;
     let protect = subject.keep.protect.clone();
-    let (plan, _, exit) = match sets::plan(subject, &mut own, None, whole(&stories), &live)? {
+    let (plan, _, exit) = match sets::plan(subject, &mut own, None, &stories, &live)? {
         Ok(made) => made,
         Err(exit) => return Ok(exit),
     };
@@ -137,7 +137,7 @@ pub(super) fn apply(asked: Apply) -> Result<Exit, Box<dyn Error>> {
             (plan, 0, Exit::Complete)
         }
         Source::Find | Source::Report(_) => {
-            match sets::plan(asked.subject, &mut own, to.as_ref(), whole(&stories), &live)? {
+            match sets::plan(asked.subject, &mut own, to.as_ref(), &stories, &live)? {
                 Ok(made) => made,
                 Err(exit) => return Ok(exit),
             }

@@ -11,6 +11,7 @@ use crate::cli::{Source, Subject};
 use crate::escape::escaped;
 use crate::exit::Exit;
 use crate::find::{Live, Run};
+use crate::journal::Story;
 use crate::listing::{Set, Totals};
 use crate::options::{Options, Root};
 use crate::output::Printer;
@@ -25,12 +26,12 @@ use crate::store::Store;
 /// ended.
 type Made = Result<(Plan, u64, Exit), Exit>;
 
-/// `own`: not for acting on; nor is what lies below `to`. `whole`: folders that an earlier run has kept.
+/// `own`: not for acting on; nor is what lies below `to`. `stories`: of the runs before.
 pub(super) fn plan(
     subject: Subject,
     own: &mut Own,
     to: Option<&Base>,
-    whole: Vec<Vec<u8>>,
+    stories: &[Story],
     live: &Live,
 ) -> Result<Made, Box<dyn Error>> {
     let Subject { source, mut options, keep, grain, .. } = subject;
@@ -42,12 +43,12 @@ pub(super) fn plan(
         if let Source::Report(_) = source {
             spare(own, to, &plan::bases(roots));
         }
-        Maker::new(roots, keep, grain).sparing(own.clone()).keeping(whole)
+        Maker::new(roots, keep, grain).sparing(own.clone()).keeping(super::whole(stories))
     };
     let made = match &source {
         Source::Find => found(options, maker, live)?,
         Source::Report(database) => {
-            recorded(&Store::open_to_read(database)?, &options, maker, live)?
+            recorded(&Store::open_to_read(database)?, &options, stories, maker, live)?
         }
         Source::Plan(_) => unreachable!("a plan needs no plan"),
     };
@@ -100,6 +101,7 @@ fn found(
 fn recorded(
     store: &Store,
     options: &Options,
+    stories: &[Story],
     maker: impl FnOnce(&[Root]) -> Maker,
     live: &Live,
 ) -> Result<Result<(Maker, Exit), Exit>, Box<dyn Error>> {
@@ -112,8 +114,9 @@ fn recorded(
         online.into_iter().map(|root| Root { path: root.path, reference: false }).collect();
     let mut maker = maker(&roots);
     let least = *options.filter.size.start();
+    let put_back = super::put_back(stories);
     let told = report::sets(store, least, false, &live.stop, |set, places| {
-        let recorded = Recorded::of(store, set, places).map_err(io::Error::other)?;
+        let recorded = Recorded::of(store, (set, places), &put_back).map_err(io::Error::other)?;
         // Those that nobody can look at now.
         let mut set = set.clone();
         set.files.retain(|file| !file.reference);
