@@ -96,8 +96,9 @@ def disturbed(program, killer, folder, action, all_of_it):
                 # Each of the journal ends the run, whatever the error.
                 tasks += [(back, call, f"error={error_for(call, when)}", when, 0) for when in range(1, times + 1)]
             else:
-                step = min(times, max(APART, -(-times // AT_ONCE)))
-                tasks += [(back, call, f"error={error}", 1 + at, step) for error in ERRORS for at in range(step)]
+                # A call that is made again when a signal came into it must not have one come into it each time.
+                step = max(APART, -(-times // AT_ONCE))
+                tasks += [(back, call, f"error={error}", 1 + at, step) for error in ERRORS for at in range(min(step, times))]
     # Each has a tree of its own; a kill waits for nobody.
     with multiprocessing.Pool(initializer=remember, initargs=(program, killer, folder, action)) as pool:
         return list(pool.imap_unordered(work, tasks))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use acts::{Acts, manifest, through};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{can_inject, in_time, in_time_of};
+use support::{can_inject, copy_program_to, in_time, in_time_of};
 
 /// `A` and `B` are equal.
 fn two_folders() -> Acts {
@@ -40,7 +40,7 @@ fn a_folder_with_a_read_only_one_in_it_is_purged_by_its_owner() {
     for at_once in [false, true] {
         let acts = two_folders();
         let binary = acts.beside("dupes");
-        fs::copy(env!("CARGO_BIN_EXE_dupes"), &binary).unwrap();
+        copy_program_to(&binary);
         for top in ["A", "B"] {
             fs::set_permissions(acts.path(top).join("fixed"), PermissionsExt::from_mode(0o555))
                 .unwrap();

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use support::{dupes_with_signals, in_time, is_root, json, stderr, write};
+use support::{copy_program_to, dupes_with_signals, in_time, is_root, json, stderr, write};
 use tempfile::TempDir;
 
 fn dupes(args: &[&OsStr]) -> Output {
@@ -134,7 +134,7 @@ fn what_may_not_be_read_is_said_and_in_no_set() {
     }
     // A copy that nobody may start, wherever the build is.
     let program = dir.path().with_extension("dupes");
-    fs::copy(env!("CARGO_BIN_EXE_dupes"), &program).unwrap();
+    copy_program_to(&program);
     let run = |root: &Path| {
         let mut command = Command::new(&program);
         command.args(["find", "--progress", "never", "--format", "json"]).arg(root);

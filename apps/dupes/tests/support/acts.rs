@@ -109,7 +109,7 @@ impl Acts {
             // The program may lie where only root comes to.
             let program = self.beside("dupes");
             if !program.exists() {
-                fs::copy(env!("CARGO_BIN_EXE_dupes"), &program).unwrap();
+                crate::support::copy_program_to(&program);
                 let mut everything = Command::new("chown");
                 everything.args(["-hR", "65534:65534"]).arg(self.dir.path());
                 assert!(everything.status().unwrap().success());

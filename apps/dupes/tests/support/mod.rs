@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -168,4 +169,11 @@ pub(crate) fn write(dir: &TempDir, name: &str, text: &str) {
 
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// A copy of the program, where somebody else comes to. By another process: one that another test begins just now would
+/// have the copy open for writing, too, and nobody could run it.
+pub(crate) fn copy_program_to(path: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_dupes")).arg(path).status();
+    assert!(copied.unwrap().success());
 }
