@@ -8,15 +8,8 @@ mod scans;
 use std::collections::BTreeMap;
 use std::fs;
 
-use scans::{Bench, Dump};
+use scans::{Bench, Dump, groups};
 use support::stderr;
-
-fn groups(bench: &Bench) -> Vec<serde_json::Value> {
-    let output = bench.dupes(&["report", "files", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    listing["groups"].as_array().unwrap().clone()
-}
 
 #[test]
 fn roots_do_not_overlap_and_keep_their_filters() {

@@ -18,7 +18,7 @@ use dupes::report;
 use dupes::stop::Stop;
 use dupes::store::Store;
 use rusqlite::Connection;
-use scans::{Bench, number};
+use scans::{Bench, groups, number};
 use support::stderr;
 
 // ------------------------------------------------------------ roots and reports
@@ -208,13 +208,6 @@ fn with_the_same_numbers(here: &Bench, away: &Bench) {
     Connection::open(here.database()).unwrap().execute_batch(hand).unwrap();
     let hashes = "UPDATE files SET hash = zeroblob(32) WHERE hash IS NULL";
     Connection::open(here.database()).unwrap().execute_batch(hashes).unwrap();
-}
-
-fn groups(bench: &Bench) -> Vec<serde_json::Value> {
-    let output = bench.dupes(&["report", "files", "--json"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    listing["groups"].as_array().unwrap().clone()
 }
 
 #[test]

@@ -2,17 +2,22 @@
 //! the deed. A run that was interrupted leaves it there, and only the journal knows what it is.
 
 /// What the name of an unfinished copy ends with, which an undo (`undo.rs`) makes beside it.
-const UNFINISHED: &str = "-new";
+const UNFINISHED: &[u8] = b"-new";
 
 /// Of one deed of one run.
 pub(super) fn name(run: &str, number: u64) -> String {
     format!(".dupes-{run}-{number}")
 }
 
+/// Of a copy that is to come to that name.
+pub(super) fn unfinished(name: &[u8]) -> Vec<u8> {
+    [name, UNFINISHED].concat()
+}
+
 /// Whether what is at a path, or is called so, is one of these, of whatever run.
 pub fn is_one(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let name = name.strip_suffix(UNFINISHED.as_bytes()).unwrap_or(name);
+    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     let Some(rest) = name.strip_prefix(b".dupes-") else { return false };
     let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -43,7 +48,7 @@ mod tests {
         for number in [1, 20, u64::MAX] {
             let name = name(journal.id(), number);
             assert!(is_one(name.as_bytes()), "{name}");
-            assert!(is_one(format!("/a/{name}{UNFINISHED}").as_bytes()), "{name}");
+            assert!(is_one(&unfinished(format!("/a/{name}").as_bytes())), "{name}");
             assert!(!is_one(format!("/{name}/x").as_bytes()), "a folder of that name is nobody's");
             assert!(!is_one(&name.as_bytes()[1..]), "{name}");
         }

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, fstat, linkat, unlinkat};
 use rustix::io::Errno;
 
+use super::aside;
 use super::copy::copy_of_any;
 use super::deed::{Action, Again, Deed, Stage};
 use super::durable;
@@ -214,7 +215,7 @@ pub(super) struct Made {
 
 /// Where a copy is written.
 fn unfinished(deed: &Deed) -> Place {
-    deed.aside.beside(&[deed.aside.split().1.as_bytes(), b"-new"].concat())
+    deed.aside.beside(&aside::unfinished(deed.aside.split().1.as_bytes()))
 }
 
 fn put_in_place(

@@ -104,6 +104,14 @@ impl Bench {
     }
 }
 
+/// The sets that are reported.
+pub(crate) fn groups(bench: &Bench) -> Vec<serde_json::Value> {
+    let output = bench.dupes(&["report", "files", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let listing: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    listing["groups"].as_array().unwrap().clone()
+}
+
 /// Whatever is changed from now on gets another time.
 pub(crate) fn until_the_clock_of_files_has_moved(dir: &Path) {
     let probe = dir.join("probe");
