@@ -222,12 +222,7 @@ fn r7_a_task_does_not_wait_for_a_worker_that_searches_behind_a_poll_that_blocks(
     let [_, (_, runtime)] = runtimes();
     let pool = quiet("behind").workers(2).build_async_on(runtime.handle()).unwrap();
     for _ in 0..20 {
-        let (release, blocked) = mpsc::channel::<()>();
-        let (begins, begun) = mpsc::channel();
-        let blocks = async move {
-            begins.send(()).unwrap();
-            let _ = blocked.recv(); // blocks the thread
-        };
+        let (blocks, begun, release) = blocks();
         pool.try_spawn(async { drop(tokio::spawn(blocks)) }).unwrap();
         begun.recv().unwrap();
         let mut task = pool.try_submit(async { 7 }).unwrap();
